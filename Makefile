@@ -12,11 +12,11 @@ test-all: # all tests except the slow ones: 19 minutes
 test-slow: # all tests: 90 minutes
 	bash run_scripts/test.sh --slow
 lint:
-	.venv/bin/ruff check . && .venv/bin/ruff format --check . && bash tools/check_types.sh && .venv/bin/python tools/check_words.py
+	.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m mypy && .venv/bin/python tools/check_words.py
 format:
 	.venv/bin/ruff check --fix . && .venv/bin/ruff format .
 docs:
-	bash -c 'source run_scripts/setup.sh && set_up "[docs]"'
+	bash -c 'source tools/setup.sh && set_up "[docs]"'
 	.venv/bin/python -m sphinx -W --keep-going -n docs build/docs
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -110,7 +110,7 @@ setuptools.setup(
         "bert_tf": ["py.typed"],
         "bert_tf.export": ["saved_model_allowed_operations.txt"],
         "bert_tf.tokenization": ["*.npz", "*.bin"],
-        "bert_tf.data_prep.sample_data": ["README.txt"],
+        "bert_tf.sample_data": ["README.txt"],
         "bert_tf.run_scripts": ["recipes/*.sh"],
     },
     install_requires=CORE,

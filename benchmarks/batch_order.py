@@ -15,8 +15,8 @@ import time
 import numpy as np
 
 import bert_tf
-from bert_tf.fine_tuning import batches
-from bert_tf.fine_tuning.run_data_and_step_counts import RunData
+from bert_tf.runs import batches
+from bert_tf.runs.run_data import RunData
 from bert_tf.tasks.task import TaskInputs
 from bert_tf.training.step.step_runner import StepRunner
 

@@ -16,12 +16,9 @@ from absl import flags
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
 from bert_tf.program import command_line
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
-    CheckpointMetadata,
-    RunFolder,
-)
+from bert_tf.training.lifecycle.checkpoint import CheckpointWriter
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.save_and_restore import CheckpointWriter
 from bert_tf.training.step.optimizer import Optimizer
 from bert_tf.training.training_config import TrainingConfig
 

@@ -91,10 +91,7 @@ def train_bert_tf():
 
 def save_batches(path):
     """Saves bert-tf's training and evaluation batches in order, for transformers."""
-    from bert_tf.pretraining.pretraining_batches import (
-        evaluation_batches,
-        training_batches,
-    )
+    from bert_tf.pretraining.batches import evaluation_batches, training_batches
     from bert_tf.pretraining.record_checks import record_files
 
     config = BertConfig.from_json(pathlib.Path(FLAGS.bert_config_file).read_text())

@@ -23,11 +23,11 @@ import time
 import tensorflow as tf
 from absl import app, flags, logging
 
-from bert_tf import features
+from bert_tf import record_format
+from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.dynamic_masks import DynamicMasks
-from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining import pretraining_batches, record_checks
+from bert_tf.pretraining import batches, record_checks
 from bert_tf.storage import tfrecords
 from bert_tf.tokenization import BertTokenizer
 
@@ -78,7 +78,7 @@ def plain_pipeline(paths: list[str], sizes: dict[str, int]) -> tf.data.Dataset:
         .repeat()
         .batch(values.batch_size)
     )
-    parse = features.parser(features.PRETRAINING, sizes)
+    parse = record_format.parser(record_format.PRETRAINING, sizes)
     return records.map(parse, num_parallel_calls=2).prefetch(2)
 
 
@@ -102,7 +102,7 @@ def masked_pipelines(
         ),
     }
     return {
-        name: pretraining_batches.training_batches(
+        name: batches.training_batches(
             paths, sizes, values.batch_size, SEED, values.shuffle_buffer_size,
             DynamicMasks(config, vocabulary), part,
         )
@@ -157,7 +157,7 @@ def main(_: list[str]) -> None:
     else:
         iterators["plain pipeline"] = (iter(plain_pipeline(paths, sizes)), batch)
         for suffix, each in parts.items():
-            ours = pretraining_batches.training_batches(
+            ours = batches.training_batches(
                 paths, limits, batch, SEED, buffer, part=each
             )
             iterators["bert-tf" + suffix] = (iter(ours), batch)

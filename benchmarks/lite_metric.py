@@ -16,7 +16,7 @@ import tensorflow as tf
 from absl import app, flags
 
 import bert_tf
-from bert_tf.export.lite_or_onnx_file import load_file
+from bert_tf.export.model_file import load_file
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(

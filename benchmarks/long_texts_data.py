@@ -14,13 +14,10 @@ import random
 
 from absl import flags
 
-from bert_tf.data_prep.sample_data import documentation, sentences
-from bert_tf.data_prep.sample_data import train_dev_test_split as split
-from bert_tf.data_prep.sample_data.classification_set import (
-    CLASSIFICATION_COLUMNS,
-    LIBRARY_NAMES,
-)
 from bert_tf.program import command_line
+from bert_tf.sample_data import documentation, sentences
+from bert_tf.sample_data import splits as split
+from bert_tf.sample_data.classification_set import CLASSIFICATION_COLUMNS, LIBRARY_NAMES
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("output_dir", None, "Folder for train.csv, dev.csv and test.csv.")

@@ -53,7 +53,7 @@ class Program:
         path: The program.
         evaluation: The flag of its evaluation.
         dev_file: The flag of the dev file.
-        table: The name of the features of its records in `bert_tf.features`.
+        table: The name of the features of its records in `bert_tf.record_format`.
         scale: The value that means 100 % in its results.
     """
 
@@ -184,9 +184,11 @@ def read_records(path, sizes):
     """Returns the features of all records of a file, as arrays [R, ...] by name."""
     import tensorflow as tf
 
-    from bert_tf import features
+    from bert_tf import record_format
 
-    parse = features.parser(getattr(features, PROGRAMS[FLAGS.task_name].table), sizes)
+    parse = record_format.parser(
+        getattr(record_format, PROGRAMS[FLAGS.task_name].table), sizes
+    )
     batches = [parse(batch) for batch in tf.data.TFRecordDataset(str(path)).batch(1024)]
     return {
         name: np.concatenate([each[name] for each in batches]) for name in batches[0]

@@ -37,7 +37,7 @@ import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 from absl import app, flags
 
 import bert_tf
-from bert_tf.export.lite_or_onnx_file import open_file
+from bert_tf.export.model_file import open_file
 from bert_tf.pretrained import load
 
 # Runs of a system in a row: those after the first one find the weights in the cache of

@@ -41,11 +41,11 @@ flags.DEFINE_integer("doc_stride", 128, "Tokens between the starts of windows.")
 
 OURS = """
 import sys
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
+from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import SquadTask
 from bert_tf.tasks.task import DataLocation
-from bert_tf.fine_tuning.run_data_and_step_counts import RunData
+from bert_tf.runs.run_data import RunData
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.training_config import RunPhases
 

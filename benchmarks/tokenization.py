@@ -38,10 +38,10 @@ from absl import flags
 sys.path.append(str(pathlib.Path(__file__).parent.parent / "tests"))
 from reference import tokenizer as reference
 
-from bert_tf.data_prep import vocabulary_learning, word_counts
-from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.corpus import text_blocks
 from bert_tf.program import command_line
 from bert_tf.tokenization import BertTokenizer, load_vocabulary
+from bert_tf.vocabularies import learning, word_counts
 
 _LINES_PER_BATCH = 1000
 _REFERENCE_LINES = 5000
@@ -190,9 +190,9 @@ def measure_tokenization(data, megabytes, turns, multilingual):
 def learn_with_bert_tf(path, size):
     """Returns the entries of the vocabulary that bert-tf learns from a text file."""
     blocks, total = text_blocks.read_blocks(text_blocks.TextSource(path))
-    config = vocabulary_learning.VocabularyConfig(vocab_size=size)
+    config = learning.VocabularyConfig(vocab_size=size)
     counts = word_counts.count_words(blocks, total, do_lower_case=True, num_workers=1)
-    return vocabulary_learning.learn(counts.words, config).tokens
+    return learning.learn(counts.words, config).tokens
 
 
 def learn_with_tokenizers(path, size):

@@ -17,10 +17,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tokenizers
 from absl import flags
 
-from bert_tf.data_prep import vocabulary_learning, word_counts
-from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.corpus import text_blocks
 from bert_tf.program import command_line
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.vocabularies import learning, word_counts
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string("input_file", None, "The text to learn from.", required=True)
@@ -58,7 +58,7 @@ def main():
     lines = pathlib.Path(FLAGS.held_out_file).read_text("utf-8").splitlines()
     blocks, total = text_blocks.read_blocks(text_blocks.TextSource(path))
     counts = word_counts.count_words(blocks, total, lower, num_workers=1).words
-    at_two = len(vocabulary_learning._learn_subwords(counts.most_common(), 2)) + 104
+    at_two = len(learning._learn_subwords(counts.most_common(), 2)) + 104
     print(
         f"{len(counts):,} distinct words; threshold 1 is reached above {at_two:,} "
         "entries"
@@ -66,9 +66,7 @@ def main():
     print("     size  filled up  [unusedN]  bert-tf  tokenizers (entries)")
     for share in SHARES:
         size = round(at_two * share)
-        learned = vocabulary_learning.learn(
-            counts, vocabulary_learning.VocabularyConfig(size)
-        )
+        learned = learning.learn(counts, learning.VocabularyConfig(size))
         other = learn_with_tokenizers(path, size)
         print(
             f"{size:9,}  {learned.added:9,}  {learned.missing:9,}  "

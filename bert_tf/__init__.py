@@ -7,24 +7,23 @@ Read in this order; each package imports only packages listed before it:
 
 1. The foundation: `errors`, `optional_packages` (imports of the extras), and `storage`
    with all that is read and written: files, record files, weights folders. `config`,
-   `features`, `head_config` and `task_facts` define the architecture, the record
+   `record_format`, `head_config` and `task_facts` define the architecture, the record
    format, the layers of a head and the facts about a task. `progress` reports long
    work, `tfds_builders` opens tensorflow-datasets, and `backend` checks what the
-   backend of Keras supports.
+   backend of Keras supports. `program` has what every main needs.
 2. `tokenization` (text -> ids), `masking` (which tokens are predicted), `modeling` (ids
    -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.
 4. `pretraining`, `tasks`: data, objective and metrics of pretraining and of each
    fine-tuning task; `feature_extraction`: hidden states of texts.
 5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and
-   saves models, `text_input_layer` is a Keras layer from texts to ids, `fine_tuning`
-   trains a model for a task, `pretraining_run` pretrains one, `export` creates models
-   for serving.
-6. `program` has what every main needs. `data_prep` (text -> vocabulary -> records) and
-   `run_scripts` contain the programs.
-
-`CONTRIBUTING.md` lists the permitted imports; `tests/test_architecture.py` enforces
-them.
+   saves models, `text_inputs` is a Keras layer from texts to ids, `runs` pretrains a
+   model or trains it for a task, `export` creates models for serving.
+6. `corpus` reads the text of others, `vocabularies` learns vocabularies from it,
+   `record_creation` is the procedure that makes records of it, and `runners` executes
+   this procedure on one or several machines. `sample_data` makes text to start with.
+7. `sweeps` compares runs, `quickstart` is the whole workflow, and `cli` has the parts
+   that programs share. The programs are in `data_prep/` and `run_scripts/`.
 """
 
 import importlib
@@ -35,14 +34,9 @@ __version__: str
 if TYPE_CHECKING:
     from bert_tf.config import BertConfig
     from bert_tf.errors import InputError, TrainingInterrupted
-    from bert_tf.export.exporter import export_model
+    from bert_tf.export.api import export_model
     from bert_tf.export.predictor import Predictor
     from bert_tf.export.serving_settings import ServingSettings
-    from bert_tf.fine_tuning.fine_tune import fine_tune
-    from bert_tf.fine_tuning.fine_tuning_config import (
-        DistillationConfig,
-        FineTuningConfig,
-    )
     from bert_tf.head_config import HeadConfig
     from bert_tf.masking.masking_config import MaskingConfig
     from bert_tf.modeling import (
@@ -57,7 +51,9 @@ if TYPE_CHECKING:
     from bert_tf.pretrained import load, save_checkpoint
     from bert_tf.pretraining.keras_batches import pretraining_dataset
     from bert_tf.pretraining.pretraining_config import PretrainingConfig
-    from bert_tf.pretraining_run import pretrain
+    from bert_tf.runs.fine_tune import fine_tune
+    from bert_tf.runs.fine_tuning_config import DistillationConfig, FineTuningConfig
+    from bert_tf.runs.pretrain import pretrain
     from bert_tf.tasks.choice.choice_task import ChoiceTask
     from bert_tf.tasks.classification.long_texts import LongTexts
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
@@ -68,9 +64,9 @@ if TYPE_CHECKING:
     from bert_tf.tasks.squad.squad_encoding import WindowSettings
     from bert_tf.tasks.squad.squad_task import SquadTask
     from bert_tf.tasks.tables import TableFormat
-    from bert_tf.text_input_layer import TextInputs
+    from bert_tf.text_inputs import TextInputs
     from bert_tf.tokenization import BertTokenizer
-    from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+    from bert_tf.training.lifecycle.run_folder import RunFolder
     from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.trainer import Trainer, TrainingData
     from bert_tf.training.training_config import (
@@ -92,8 +88,8 @@ _MODULES = {
     "BertTokenizer": "tokenization",
     "ChoiceTask": "tasks.choice.choice_task",
     "DataLocation": "tasks.splits",
-    "DistillationConfig": "fine_tuning.fine_tuning_config",
-    "FineTuningConfig": "fine_tuning.fine_tuning_config",
+    "DistillationConfig": "runs.fine_tuning_config",
+    "FineTuningConfig": "runs.fine_tuning_config",
     "HeadConfig": "head_config",
     "InputError": "errors",
     "LongTexts": "tasks.classification.long_texts",
@@ -101,14 +97,14 @@ _MODULES = {
     "NerTask": "tasks.ner.ner_task",
     "Predictor": "export.predictor",
     "PretrainingConfig": "pretraining.pretraining_config",
-    "RunFolder": "training.lifecycle.run_folder_and_resume_checks",
+    "RunFolder": "training.lifecycle.run_folder",
     "RunPhases": "training.training_config",
     "RuntimeConfig": "training.training_config",
     "ServingSettings": "export.serving_settings",
     "SquadTask": "tasks.squad.squad_task",
     "TableFormat": "tasks.tables",
     "TextColumns": "tasks.classification.sources.custom",
-    "TextInputs": "text_input_layer",
+    "TextInputs": "text_inputs",
     "Trainer": "training.trainer",
     "TrainingConfig": "training.training_config",
     "TrainingData": "training.trainer",
@@ -116,12 +112,12 @@ _MODULES = {
     "WarmupSchedule": "training.step.keras_optimizer",
     "WindowSettings": "tasks.squad.squad_encoding",
     "custom_task": "tasks.classification.sources.custom",
-    "export_model": "export.exporter",
-    "fine_tune": "fine_tuning.fine_tune",
+    "export_model": "export.api",
+    "fine_tune": "runs.fine_tune",
     "glue_task": "tasks.classification.sources.glue_tasks",
     "layout_map": "modeling",
     "load": "pretrained",
-    "pretrain": "pretraining_run",
+    "pretrain": "runs.pretrain",
     "pretraining_dataset": "pretraining.keras_batches",
     "save_checkpoint": "pretrained",
 }
@@ -130,13 +126,13 @@ _WITH_KERAS = (
     "tokenization",
     "modeling",
     "pretrained",
-    "text_input_layer",
-    "pretraining_run",
+    "text_inputs",
+    "runs.pretrain",
     "export",
     "training.step",
     "training.trainer",
     "pretraining.keras_batches",
-    "fine_tuning.fine_tune",
+    "runs.fine_tune",
     "tasks.choice",
     "tasks.ner",
     "tasks.squad.squad_task",
@@ -146,7 +142,7 @@ _ON_EACH_BACKEND = (
     "modeling",
     "pretrained",
     "pretraining.",
-    "text_input_layer",
+    "text_inputs",
     "training.step",
 )
 
@@ -168,7 +164,7 @@ def __getattr__(name: str) -> Any:
         # classes that are imported.
         importlib.import_module(f"{__name__}.{_MODULES['AdamWeightDecay']}")
     if module == "pretrained":
-        importlib.import_module(f"{__name__}.text_input_layer")
+        importlib.import_module(f"{__name__}.text_inputs")
     backend.hide_accelerators()
     globals()[name] = value
     return value

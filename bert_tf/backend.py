@@ -13,8 +13,7 @@ _TRAIN = "Train with compile and fit (docs/backends.md), or set"
 _REMEDIES = {
     "export": "Save the model with bert_tf.save_checkpoint, and then run "
     "export_model.py, which uses TensorFlow; or set",
-    "fine_tuning": _TRAIN,
-    "pretraining_run": _TRAIN,
+    "runs": _TRAIN,
     "tasks": _TRAIN,
     "training": _TRAIN,
 }

@@ -1,7 +1,4 @@
-"""`load` reads a pretrained model of any dialect; `save_checkpoint` writes a model.
-
-Layer 4: imports foundation modules, `tokenization`, `modeling` and `conversion`.
-"""
+"""`load` reads a pretrained model of any dialect; `save_checkpoint` writes a model."""
 
 import dataclasses
 import functools
@@ -28,16 +25,13 @@ from bert_tf.conversion import (
     write_weights,
 )
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
-from bert_tf.conversion.google_and_hugging_face_weight_names import (
-    HEADS_WITH_LABELS,
-    OUTPUT_LAYERS,
-)
 from bert_tf.conversion.head_choice import (
     check_facts,
     check_labels,
     difference_of_facts,
 )
 from bert_tf.conversion.weight_assignment import check_config, check_encoder
+from bert_tf.conversion.weight_names import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError, Path, plain
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder, BertHeadModel, BertTaskModel, arrays_by_name

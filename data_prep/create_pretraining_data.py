@@ -34,11 +34,11 @@ import sys
 
 from absl import flags
 
-from bert_tf.data_prep.pretraining_data import records_config, stats
-from bert_tf.data_prep.runners import beam, dask, local
-from bert_tf.data_prep.runners.base_runner_and_steps import Runner, create_records
 from bert_tf.errors import InputError
-from bert_tf.program import command_line, flags_of_configs
+from bert_tf.program import command_line, config_flags
+from bert_tf.record_creation import records_config, stats
+from bert_tf.runners import beam, dask, local
+from bert_tf.runners.base import Runner, create_records
 
 flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")
 flags.DEFINE_string(
@@ -50,7 +50,7 @@ flags.DEFINE_string(
 flags.DEFINE_string(
     "vocab_file", None, "Vocabulary file, one token per line.", required=True
 )
-flags_of_configs.define(
+config_flags.define(
     records_config.RecordsConfig, without=("segment_bytes", "pool_bytes")
 )
 flags.DEFINE_integer("num_workers", 0, "Limit of processes; 0: one per core.", 0, 256)
@@ -95,7 +95,7 @@ def main() -> None:
             "--runner=dask and --dask_scheduler go together; give both or neither."
         )
 
-    config = flags_of_configs.build(records_config.RecordsConfig)
+    config = config_flags.build(records_config.RecordsConfig)
     if warning := config.warning(config.max_seq_length):
         print(warning, file=sys.stderr)
 

@@ -30,8 +30,8 @@ import sys
 
 from absl import flags
 
-from bert_tf.data_prep.pretraining_data import records_config
-from bert_tf.program import command_line, flags_of_configs, startup
+from bert_tf.program import command_line, config_flags, startup
+from bert_tf.record_creation import records_config
 
 flags.DEFINE_string(
     "input_file", None, "TFRecord files, a comma list of globs.", required=True
@@ -39,7 +39,7 @@ flags.DEFINE_string(
 flags.DEFINE_string("vocab_file", None, "The vocabulary of the records.", required=True)
 flags.DEFINE_integer("num_examples", 3, "Number of records to print.", lower_bound=0)
 # The settings with which the records are expected to have been created.
-flags_of_configs.define(
+config_flags.define(
     records_config.RecordsConfig,
     (
         "objective",
@@ -66,9 +66,9 @@ flags_of_configs.define(
 def main() -> None:
     """Builds the expected settings from the flags and inspects the records."""
     values = flags.FLAGS
-    config = flags_of_configs.build(records_config.RecordsConfig)
+    config = config_flags.build(records_config.RecordsConfig)
     startup.import_tensorflow()
-    from bert_tf.data_prep.runners import inspection
+    from bert_tf.runners import inspection
 
     if not inspection.inspect(config, values.input_file, values.num_examples):
         sys.exit(1)

@@ -23,18 +23,18 @@ classification set, whose passages do not contain the name of any classified lib
 
 from absl import flags
 
-from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
-from bert_tf.program import command_line, flags_of_configs, startup
+from bert_tf.program import command_line, config_flags, startup
+from bert_tf.sample_data.build import SampleDataConfig, build_sample_data
 
 flags.DEFINE_string(
     "output_dir", None, "The folder to write. It is written atomically.", required=True
 )
-flags_of_configs.define(SampleDataConfig)
+config_flags.define(SampleDataConfig)
 
 
 def main() -> None:
     """Builds the sample data and prints its counts."""
-    config = flags_of_configs.build(SampleDataConfig)
+    config = config_flags.build(SampleDataConfig)
     startup.import_tensorflow()
     stats = build_sample_data(config)
     for name, part in stats["parts"].items():

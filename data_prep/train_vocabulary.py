@@ -29,15 +29,15 @@ from collections.abc import Iterator
 
 from absl import flags
 
-from bert_tf.data_prep import vocabulary_learning, word_counts
-from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.program import command_line, flags_of_configs, startup
+from bert_tf.corpus import text_blocks
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.storage.paths import check_output_file, is_stdout
 from bert_tf.tokenization.vocabulary import unknown_warning, write_vocabulary
+from bert_tf.vocabularies import learning, word_counts
 
-flags_of_configs.define(text_blocks.TextSource)
+config_flags.define(text_blocks.TextSource)
 flags.DEFINE_string("output_file", None, "The vocab.txt to write.", required=True)
-flags_of_configs.define(vocabulary_learning.VocabularyConfig)
+config_flags.define(learning.VocabularyConfig)
 flags.DEFINE_integer(
     "num_workers",
     os.cpu_count() or 1,
@@ -49,8 +49,8 @@ flags.DEFINE_integer(
 def main() -> None:
     """Counts the words, learns the vocabulary, and writes it to the output file."""
     values = flags.FLAGS
-    config = flags_of_configs.build(vocabulary_learning.VocabularyConfig)
-    source = flags_of_configs.build(text_blocks.TextSource)
+    config = config_flags.build(learning.VocabularyConfig)
+    source = config_flags.build(text_blocks.TextSource)
     check_output_file(values.output_file)
 
     # The text is read once: its words, documents and sentences are counted together.
@@ -61,7 +61,7 @@ def main() -> None:
         blocks, total_bytes, config.do_lower_case, values.num_workers
     )
 
-    learned = vocabulary_learning.learn(counts.words, config)
+    learned = learning.learn(counts.words, config)
     write_vocabulary(values.output_file, learned.tokens, config.do_lower_case)
     print(
         f"{values.output_file}: {len(learned.tokens)} entries from "
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _warnings(
-    counts: word_counts.WordCounts, learned: vocabulary_learning.LearnedVocabulary
+    counts: word_counts.WordCounts, learned: learning.LearnedVocabulary
 ) -> Iterator[str]:
     """Yields warnings about invalid bytes, characters, [UNK] and missing subwords."""
     if counts.warning:

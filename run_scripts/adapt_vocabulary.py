@@ -24,31 +24,31 @@ import dataclasses
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from absl import flags
 
-from bert_tf.data_prep import domain_words, word_counts
-from bert_tf.data_prep.corpus import text_blocks, text_formats
+from bert_tf.cli import shared_flags
+from bert_tf.corpus import text_blocks, text_formats
 from bert_tf.errors import InputError
-from bert_tf.program import command_line, flags_of_configs, startup
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.program.help_text import name_programs
-from bert_tf.run_scripts import shared_flags
+from bert_tf.vocabularies import domain_words, word_counts
 
 if TYPE_CHECKING:
     from bert_tf.conversion import CheckpointContents
     from bert_tf.tokenization import BertTokenizer
 
 FLAGS = flags.FLAGS
-flags_of_configs.define(
+config_flags.define(
     text_blocks.TextSource,
     texts={"input_file": "Comma-separated list of globs: the texts of the domain."},
 )
 shared_flags.define_model_flags(
     "The pretrained model, in any dialect of convert_checkpoint."
 )
-flags_of_configs.define(domain_words.NewWordsConfig)
+config_flags.define(domain_words.NewWordsConfig)
 flags.DEFINE_string(
     "output_dir",
     None,
@@ -61,8 +61,8 @@ _SHOWN = 20
 
 def main() -> None:
     """Writes the adapted checkpoint and prints a report."""
-    config = flags_of_configs.build(domain_words.NewWordsConfig)
-    source = flags_of_configs.build(text_blocks.TextSource)
+    config = config_flags.build(domain_words.NewWordsConfig)
+    source = config_flags.build(text_blocks.TextSource)
     startup.import_tensorflow()
     from bert_tf.conversion import write_weights
     from bert_tf.conversion.new_words import with_new_words
@@ -75,7 +75,7 @@ def main() -> None:
     words = domain_words.choose_words(counts, old, config)
     adapted = with_new_words(contents, {word.word: word.pieces for word in words})
     new = BertTokenizer(adapted.vocabulary or (), old.do_lower_case)
-    rows = _rows(words, old.vocabulary, new.vocabulary)
+    rows = domain_words.rows(words, old.vocabulary, new.vocabulary)
 
     held_out_counts, _ = _count(source, True, old)
     write_weights(adapted, FLAGS.output_dir, "bert-tf", {_FILE: "\n".join([*rows, ""])})
@@ -87,7 +87,7 @@ def main() -> None:
         f"entries. The vocabulary has {new.vocab_size:,} entries (before: "
         f"{old.vocab_size:,})."
     )
-    print(_costs(held_out_counts, documents, old, new))
+    print(domain_words.costs(held_out_counts, documents, old, new))
     print(f"The first words, of those in {_FILE}:", *rows[: _SHOWN + 1], sep="\n  ")
     folder = shlex.quote(FLAGS.output_dir.rstrip("/"))
     for step in (
@@ -100,7 +100,7 @@ def main() -> None:
 
 def _read_model() -> tuple["CheckpointContents", "BertTokenizer"]:
     """Reads the model, after a check that --output_dir can be written."""
-    from bert_tf.conversion.write_checkpoint import check_target
+    from bert_tf.conversion.writer import check_target
     from bert_tf.pretrained import read_pretrained
 
     given = FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file
@@ -135,39 +135,6 @@ def _count(
     if counts.warning and not is_held_out:
         print(counts.warning, file=sys.stderr)
     return counts.words, documents.documents
-
-
-def _rows(
-    words: Sequence[domain_words.NewWord], old: Sequence[str], new: Sequence[str]
-) -> list[str]:
-    """Returns the lines of new_words.tsv."""
-    ids = {token: index for index, token in enumerate(new)}
-    lines = ["id\tword\toccurrences\tformer pieces"]
-    for word in words:
-        pieces = " ".join(old[piece] for piece in word.pieces)
-        lines.append(f"{ids[word.word]}\t{word.word}\t{word.count}\t{pieces}")
-    return lines
-
-
-def _costs(
-    counts: Mapping[str, int],
-    documents: int,
-    old: "BertTokenizer",
-    new: "BertTokenizer",
-) -> str:
-    """Returns the cost of the held-out documents with both vocabularies."""
-    if not counts:
-        return (
-            f"No words are held out: the text has {documents:,} documents, and every "
-            "tenth is held out. In a text file, a blank line ends a document."
-        )
-
-    before, after = domain_words.cost_of(counts, old), domain_words.cost_of(counts, new)
-    held = documents // text_blocks.DOCUMENTS_PER_HELD_OUT
-    return (
-        f"{held:,} of {documents:,} documents are held out, with {before.words:,} "
-        f"words.\n  before: {before}\n  after: {after}"
-    )
 
 
 def run() -> None:

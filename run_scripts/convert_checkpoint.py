@@ -13,13 +13,13 @@ for a fixed input.
 from absl import flags
 
 from bert_tf.program import command_line, startup
-from bert_tf.storage import checkpoint_dialects
+from bert_tf.storage import dialects
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
     "from",
     None,
-    f"The checkpoint to read: {checkpoint_dialects.SOURCES}.",
+    f"The checkpoint to read: {dialects.SOURCES}.",
     required=True,
 )
 flags.DEFINE_string(
@@ -31,11 +31,8 @@ flags.DEFINE_string(
 flags.DEFINE_enum(
     "dialect",
     "bert-tf",
-    checkpoint_dialects.WRITABLE_DIALECTS,
-    "; ".join(
-        f"{name}: {each.text}" for name, each in checkpoint_dialects.WRITABLE.items()
-    )
-    + ".",
+    dialects.WRITABLE_DIALECTS,
+    "; ".join(f"{name}: {each.text}" for name, each in dialects.WRITABLE.items()) + ".",
 )
 flags.DEFINE_string(
     "bert_config_file", None, "bert_config.json. Default: the one of --from."

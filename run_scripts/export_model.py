@@ -31,7 +31,7 @@ differ from those of the original model.
 from absl import flags
 
 from bert_tf.export.serving_settings import ServingSettings
-from bert_tf.program import command_line, flags_of_configs, startup
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.tasks.ner.schemes import SCHEMES
 
 FLAGS = flags.FLAGS
@@ -49,7 +49,7 @@ flags.DEFINE_string(
     "Folder of the model; a new version is created in it.",
     required=True,
 )
-flags_of_configs.define(ServingSettings)
+config_flags.define(ServingSettings)
 flags.DEFINE_string(
     "dev_data",
     None,
@@ -89,11 +89,11 @@ for _name, (_define, _help) in _FACTS.items():
 
 def main() -> None:
     """Exports the checkpoint."""
-    settings = flags_of_configs.build(ServingSettings)
+    settings = config_flags.build(ServingSettings)
     startup.import_tensorflow()
     import tensorflow as tf
 
-    from bert_tf.export import exporter
+    from bert_tf.export import api
 
     # The SavedModel runs on the CPU of another process, and is compared with the model
     # in this one.
@@ -102,9 +102,7 @@ def main() -> None:
     facts = {
         name: FLAGS[name].value for name in _FACTS if FLAGS[name].value is not None
     }
-    print(
-        exporter.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data, facts)
-    )
+    print(api.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data, facts))
 
 
 def run() -> None:

@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator
 
 from absl import flags
 
-from bert_tf.data_prep.corpus import text_formats
+from bert_tf.cli import shared_flags, trained_run
+from bert_tf.corpus import text_formats
 from bert_tf.errors import LARGEST_INT32, InputError
 from bert_tf.feature_extraction.extraction_config import FORMATS, ExtractionConfig
-from bert_tf.program import command_line, flags_of_configs, startup
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.progress import Progress
-from bert_tf.run_scripts import flags_or_trained_run, shared_flags
 
 FLAGS = flags.FLAGS
 flags.DEFINE_string(
@@ -43,7 +43,7 @@ shared_flags.define_model_flags("The model, in any dialect of convert_checkpoint
 flags.DEFINE_string(
     "layers", "-1,-2,-3,-4", "Layers: -1 the last, 0 the first, -(L+1) embeddings."
 )
-flags_of_configs.define(ExtractionConfig, without=("layers",))
+config_flags.define(ExtractionConfig, without=("layers",))
 flags.DEFINE_enum(
     "output_format", "jsonl", FORMATS, "jsonl: the original format, large."
 )
@@ -100,14 +100,11 @@ def main() -> None:
             )
     if not FLAGS.init_checkpoint:
         raise InputError("The model is unknown. Give --init_checkpoint.")
-    config = flags_of_configs.build(ExtractionConfig, layers=layers())
+    config = config_flags.build(ExtractionConfig, layers=layers())
 
     startup.import_tensorflow()
     from bert_tf.feature_extraction import feature_files
-    from bert_tf.feature_extraction.token_and_word_vectors import (
-        FeatureExtractor,
-        LineFeatures,
-    )
+    from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
     from bert_tf.modeling import BertEncoder
 
     found = text_formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
@@ -124,7 +121,7 @@ def main() -> None:
         shards=-(-len(lines) // FLAGS.lines_per_shard),
     )
 
-    model = flags_or_trained_run.run_model().pretrained
+    model = trained_run.run_model().pretrained
     tokenizer = model.tokenizer
     encoder = model.model(BertEncoder)
     encoder.skip_padding = True

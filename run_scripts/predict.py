@@ -35,25 +35,18 @@ prediction. The predictions of the tasks are:
     tensorboard --logdir=/tmp/points
 """
 
-import codecs
-import collections
-import contextlib
 import itertools
 import os
-import sys
 from collections.abc import Iterator
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from absl import flags
 
+from bert_tf.cli import predictions, projector_files, shared_flags
+from bert_tf.cli.prediction_tables import SEPARATORS
 from bert_tf.errors import InputError
-from bert_tf.program import command_line, flags_of_configs, startup
-from bert_tf.progress import Progress
-from bert_tf.run_scripts import prediction_tables, projector_files, shared_flags
-from bert_tf.run_scripts.prediction_tables import SEPARATORS, Texts
-from bert_tf.storage import files, json_files
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.storage.paths import check_output_file
-from bert_tf.tasks.results import with_prediction
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 
 if TYPE_CHECKING:
@@ -61,11 +54,6 @@ if TYPE_CHECKING:
 
 FLAGS = flags.FLAGS
 BLOCK_SIZE = 4096
-# An input line or row, with its prediction.
-Prediction = tuple[Any, dict[str, Any]]
-# An input line, or a row of a table as a dict, and its value for each input of the
-# model.
-Item = tuple[Any, Texts]
 flags.DEFINE_multi_string("text", [], "A text; may be given several times.")
 flags.DEFINE_string("question", None, "A question; --context contains its answer.")
 flags.DEFINE_string("context", None, "The context of --question or --choice.")
@@ -105,7 +93,7 @@ flags.DEFINE_bool(
     "For a pretrained model: print the sum of the log probabilities of the tokens of "
     "each text, each predicted from all others, instead of the tokens for [MASK].",
 )
-flags_of_configs.define(TableFormat)
+config_flags.define(TableFormat)
 flags.DEFINE_enum(
     "format",
     "text",
@@ -131,72 +119,21 @@ def main() -> None:
         trust=FLAGS.trust,
         runtime=FLAGS.runtime,
     )
-    found = predictions(predictor, items(predictor))
-    first = next(found, None)
+    # The texts of a block are sorted by length. Lines of a pipe may arrive slowly.
+    path = FLAGS.input_file or ""
+    is_file = "://" in path or os.path.isfile(path)
+    size = max(BLOCK_SIZE, FLAGS.batch_size) if is_file else FLAGS.batch_size
+    output = FLAGS.output_file
+    predicted = predictions.predict(predictor, items(predictor), size, bool(output))
+    first = next(predicted, None)
     if first is None:
-        raise InputError(f"No text was given: {FLAGS.input_file or 'stdin'} is empty.")
-    write(itertools.chain([first], found))
+        raise InputError(f"No text was given: {path or 'stdin'} is empty.")
 
-
-def predictions(predictor: "Predictor", found: Iterator[Item]) -> Iterator[Prediction]:
-    """Yields each line or row with its prediction."""
-    # A bar and the predictions would be mixed on a terminal.
-    shown = Progress("predicting", None, "texts", log_end=bool(FLAGS.output_file))
-    has_bar = FLAGS.output_file or not sys.stdout.isatty()
-    counts: collections.Counter[bool | None] = collections.Counter()
-    with shown if has_bar else contextlib.nullcontext():
-        # The texts of a block are sorted by length. Lines of a pipe may arrive slowly.
-        path = FLAGS.input_file or ""
-        is_file = "://" in path or os.path.isfile(path)
-        size = max(BLOCK_SIZE, FLAGS.batch_size) if is_file else FLAGS.batch_size
-
-        while block := list(itertools.islice(found, size)):
-            columns = map(list, zip(*(parts for _, parts in block), strict=True))
-            predicted = predictor(*columns, on_batch=shown.update)
-            for (line, _), values in zip(block, predicted, strict=True):
-                counts[values.get("truncated")] += 1
-                yield (
-                    line,
-                    {
-                        name: each.tolist() if hasattr(each, "tolist") else each
-                        for name, each in values.items()
-                    },
-                )
-
-    if counts[True]:
-        print(
-            f"warning: {counts[True]} of {counts.total()} texts have more than "
-            f"{predictor.max_seq_length} tokens; the rest of them was not read.",
-            file=sys.stderr,
-        )
-
-
-def write(found: Iterator[Prediction]) -> None:
-    """Writes the predictions to --output_file, or to the standard output."""
-    from bert_tf.export.output_decoding import as_columns
-
+    predicted = itertools.chain([first], predicted)
     if FLAGS.format == "projector":
-        projector_files.write(FLAGS.output_file, found)
+        projector_files.write(output, predicted)
         return
-    ending = _output_ending()
-    rows = (
-        with_prediction(line if isinstance(line, dict) else {"text": line}, each)
-        for line, each in found
-    )
-    with contextlib.ExitStack() as stack:
-        stream = sys.stdout
-        path = FLAGS.output_file
-        if path:
-            path = stack.enter_context(files.atomic_replace(path))
-        if ending == ".parquet":
-            prediction_tables.write_parquet(rows, FLAGS.input_file, path)
-            return
-        if path:
-            stream = stack.enter_context(open(path, "w", encoding="utf-8", newline=""))
-        if ending:
-            prediction_tables.write_lines(rows, ending, stream, FLAGS.header)
-        for text, prediction in found:
-            print("\t".join([*as_columns(prediction), text]), file=stream)
+    predictions.write(predicted, output, _output_ending(), path, FLAGS.header)
 
 
 def _output_ending() -> str:
@@ -207,11 +144,8 @@ def _output_ending() -> str:
 
 def _table_ending() -> str:
     """Returns the ending of --input_file if it is a table, else ""."""
-    return _table_format().ending_of(FLAGS.input_file) if FLAGS.input_file else ""
-
-
-def _table_format() -> TableFormat:
-    return flags_of_configs.build(TableFormat)
+    form = config_flags.build(TableFormat)
+    return form.ending_of(FLAGS.input_file) if FLAGS.input_file else ""
 
 
 def check_flags() -> None:
@@ -261,7 +195,7 @@ def check_flags() -> None:
         )
 
 
-def items(predictor: "Predictor") -> Iterator[Item]:
+def items(predictor: "Predictor") -> Iterator[predictions.Item]:
     """Yields each input line with its texts.
 
     Raises:
@@ -270,72 +204,20 @@ def items(predictor: "Predictor") -> Iterator[Item]:
     """
     # One example, as flags.
     if FLAGS.choice:
-        yield (
-            SEPARATORS[0].join([FLAGS.context, *FLAGS.choice]),
-            [FLAGS.context, FLAGS.choice],
-        )
+        texts = [FLAGS.context, *FLAGS.choice]
+        yield SEPARATORS[0].join(texts), [FLAGS.context, FLAGS.choice]
     elif FLAGS.question is not None:
-        pair: Texts = [FLAGS.question, FLAGS.context]
-        yield f"{FLAGS.question}{SEPARATORS[0]}{FLAGS.context}", pair
+        pair = [FLAGS.question, FLAGS.context]
+        yield SEPARATORS[0].join(pair), pair
 
-    # The rows of a table.
-    elif _table_ending():
-        columns = (FLAGS.text_a_column, FLAGS.text_b_column)
-        yield from prediction_tables.read_rows(
+    else:
+        yield from predictions.read_items(
+            predictor,
+            FLAGS.text,
             FLAGS.input_file,
-            predictor.names,
-            predictor.list_names,
-            columns,
-            _table_format(),
+            columns=(FLAGS.text_a_column, FLAGS.text_b_column),
+            form=config_flags.build(TableFormat),
         )
-
-    # Lines of text.
-    else:
-        yield from prediction_tables.texts_of_lines(
-            texts(), predictor.names, predictor.list_names
-        )
-
-
-def texts() -> Iterator[str]:
-    """Yields the texts of --text, --input_file or stdin, without line ends.
-
-    Raises:
-        InputError: The file is missing or contains JSON, or a line is not valid UTF-8.
-    """
-    if FLAGS.text:
-        yield from FLAGS.text
-        return
-    path = FLAGS.input_file
-    if not path:
-        yield from lines_of_pipe(sys.stdin.buffer, "stdin")
-    elif "://" in path or os.path.isfile(path) or os.path.isdir(path):
-        lines = files.read_lines(path, FLAGS.encoding)
-        first = list(itertools.islice(lines, 20))
-        start = "\n".join(first).lstrip()
-        if start[:1] == "{" and json_files.START.match(start.encode()):
-            raise InputError(
-                f"{path} contains JSON. Give --input_format=jsonl for one object in "
-                "each line, or the file as stdin (< FILE) to read its lines as texts."
-            )
-        yield from itertools.chain(first, lines)
-    else:
-        with open(path, "rb") as pipe:
-            yield from lines_of_pipe(pipe, path)
-
-
-def lines_of_pipe(pipe: IO[bytes], name: str) -> Iterator[str]:
-    """Yields the lines of a pipe as they arrive, decoded as UTF-8 in every locale."""
-    for number, line in enumerate(pipe, start=1):
-        if number == 1:
-            line = line.removeprefix(codecs.BOM_UTF8)
-        try:
-            yield line.decode(FLAGS.encoding).removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError as error:
-            raise InputError(
-                f"{name} is not {FLAGS.encoding.upper()}: byte "
-                f"0x{line[error.start]:02x} in line {number}. Convert it first, or "
-                "give its encoding, such as --encoding=latin-1."
-            ) from error
 
 
 def run() -> None:

@@ -8,6 +8,6 @@
 # Completed stages are skipped, and an interrupted run resumes when it is started again. The results
 # are in quickstart_output/ (or --output_dir=...).
 set -euo pipefail
-source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/../tools/setup.sh"
 set_up ""
 exec "$PYTHON" "$ROOT/run_scripts/quickstart.py" "$@"

@@ -30,10 +30,10 @@ from typing import Any
 
 from absl import flags
 
+from bert_tf.cli import fine_tuning, shared_flags, trained_run
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_flags
+from bert_tf.program import command_line, config_flags
+from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.classification.classification_task import TABLES
 from bert_tf.tasks.classification.long_texts import WINDOWS, LongTexts
 from bert_tf.tasks.classification.sources import custom, tfds_reader
@@ -51,7 +51,7 @@ flags.DEFINE_string(
     f"One of {', '.join((*GLUE_TASKS, *_OTHER_TASKS))}.",
     required=True,
 )
-flags_of_configs.define(
+config_flags.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
@@ -59,7 +59,7 @@ flags_of_configs.define(
         "texts."
     },
 )
-flags_of_configs.define(LongTexts)
+config_flags.define(LongTexts)
 flags.DEFINE_string(
     "xnli_language", "zh", "Task xnli: language of the texts, such as en."
 )
@@ -70,7 +70,7 @@ flags.DEFINE_enum(
     "Task custom: classification gives one label to each text, multi_label any number "
     "of labels, regression a number.",
 )
-flags_of_configs.define(
+config_flags.define(
     custom.TextColumns,
     flag_names={
         "text_a": "text_a_column",
@@ -90,12 +90,12 @@ flags.DEFINE_float(
     0.5,
     "Task custom, multi_label: a label with this probability is predicted.",
 )
-flags_of_configs.define(TableFormat)
-flags_of_configs.define(
+config_flags.define(TableFormat)
+config_flags.define(
     DataLocation, ("eval_fraction", "test_fraction", "tfds_name", "tfds_data_dir")
 )
-_PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
-fine_tuning_main.define_flags(_PROGRAM)
+_PROGRAM = fine_tuning.ProgramFlags(teacher=True, head=True, features=True)
+fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
@@ -105,7 +105,7 @@ def main() -> None:
         shared_flags.check_effect(
             "task_type", "multi_label", ("threshold", "label_separator")
         )
-    fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
+    fine_tuning.run_task(_PROGRAM, make_task, fine_tuning.EXPORT)
 
 
 def make_task(location: DataLocation) -> Task:
@@ -118,9 +118,7 @@ def make_task(location: DataLocation) -> Task:
             read.
     """
     long_texts = LongTexts(
-        **flags_or_trained_run.values_or_trained(
-            "long_texts", "doc_stride", "max_windows"
-        )
+        **trained_run.values_or_trained("long_texts", "doc_stride", "max_windows")
     )
     if not long_texts.in_windows:
         shared_flags.check_effect("long_texts", WINDOWS, ("doc_stride", "max_windows"))
@@ -159,7 +157,7 @@ def _make_custom_task(location: DataLocation) -> Task:
 
     Without training, the model gives the defaults.
     """
-    settings = flags_or_trained_run.values_or_trained("task_type", "threshold")
+    settings = trained_run.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
         text_a, text_b = tfds_reader.find_text_features(location)

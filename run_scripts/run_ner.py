@@ -26,9 +26,9 @@ test_results.txt and test_report.txt. The same command resumes an interrupted ru
 
 from absl import flags
 
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run
+from bert_tf.cli import fine_tuning, trained_run
+from bert_tf.program import command_line, config_flags
+from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.schemes import DETECT, SCHEMES
 from bert_tf.tasks.tables import TableFormat
@@ -40,7 +40,7 @@ _NEXT_STEP = (
     "python run_scripts/run_ner.py --do_predict=true --init_checkpoint={} "
     "--predict_file=sentences.conll --output_dir=tagged"
 )
-flags_of_configs.define(
+config_flags.define(
     FineTuningConfig,
     ("max_seq_length", "class_weights"),
     texts={
@@ -48,8 +48,8 @@ flags_of_configs.define(
         "tokens."
     },
 )
-flags_of_configs.define(Columns)
-flags_of_configs.define(TableFormat, ("encoding",))
+config_flags.define(Columns)
+config_flags.define(TableFormat, ("encoding",))
 flags.DEFINE_enum(
     "input_scheme",
     DETECT,
@@ -70,13 +70,13 @@ flags.DEFINE_bool(
     "document. Documents start at -DOCSTART- lines; a line of a .jsonl file is a "
     "document of its own. Slower than without, because all sequences are long.",
 )
-_PROGRAM = fine_tuning_main.ProgramFlags(teacher=True, head=True, features=True)
-fine_tuning_main.define_flags(_PROGRAM)
+_PROGRAM = fine_tuning.ProgramFlags(teacher=True, head=True, features=True)
+fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(_PROGRAM, make_task, _NEXT_STEP)
+    fine_tuning.run_task(_PROGRAM, make_task, _NEXT_STEP)
 
 
 def make_task(_: DataLocation) -> Task:
@@ -88,9 +88,9 @@ def make_task(_: DataLocation) -> Task:
 
     return NerTask(
         scheme=FLAGS.scheme,
-        columns=flags_of_configs.build(Columns),
+        columns=config_flags.build(Columns),
         input_scheme=FLAGS.input_scheme,
-        **flags_or_trained_run.values_or_trained("document_context"),
+        **trained_run.values_or_trained("document_context"),
     )
 
 

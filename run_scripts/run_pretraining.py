@@ -20,12 +20,12 @@ in checkpoints/ as --init_checkpoint.
 
 from absl import flags
 
+from bert_tf.cli import shared_flags, trained_run
 from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
-from bert_tf.program import command_line, flags_of_configs, startup
-from bert_tf.run_scripts import flags_or_trained_run, shared_flags
-from bert_tf.storage.checkpoint_dialects import AUTHORS
+from bert_tf.program import command_line, config_flags, startup
+from bert_tf.storage.dialects import AUTHORS
 from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
@@ -38,16 +38,16 @@ flags.DEFINE_string(
     "in google-research/bert.",
 )
 flags.DEFINE_string("output_dir", None, "Folder of this run.", required=True)
-flags_of_configs.define(
+config_flags.define(
     PretrainingConfig, without=("objective", "eval_batch_size", "skip_bad_records")
 )
 _FOR_UNMASKED = "For records of --masking=dynamic. "
-flags_of_configs.define(
+config_flags.define(
     MaskingConfig,
     without=("max_predictions_per_seq",),
     texts={
         name: _FOR_UNMASKED + text
-        for name, text in flags_of_configs.descriptions(MaskingConfig).items()
+        for name, text in config_flags.descriptions(MaskingConfig).items()
     },
 )
 flags.DEFINE_bool("do_train", False, "Whether to train.")
@@ -60,12 +60,12 @@ flags.DEFINE_integer(
     "Number of steps in which the learning rate rises. Default: a tenth of "
     "--num_train_steps, at most 10000.",
 )
-flags_of_configs.define(
+config_flags.define(
     TrainingConfig,
     ("num_train_steps", "time_budget_secs"),
     texts={"num_train_steps": "Number of training steps."},
 )
-flags_of_configs.define(PretrainingConfig, ("objective", "skip_bad_records"))
+config_flags.define(PretrainingConfig, ("objective", "skip_bad_records"))
 shared_flags.define_model_flags(
     f"Initial weights: a checkpoint of {AUTHORS}. Default: random weights."
 )
@@ -90,14 +90,14 @@ def main() -> None:
     if warmup_steps is None:
         warmup_steps = min(10_000, FLAGS.num_train_steps // 10)
     training = shared_flags.training_config(num_warmup_steps=warmup_steps)
-    config = flags_of_configs.build(PretrainingConfig)
+    config = config_flags.build(PretrainingConfig)
     limit = config.max_predictions_per_seq or PretrainingRecords.max_predictions_per_seq
-    masking = flags_of_configs.build(MaskingConfig, max_predictions_per_seq=limit)
+    masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
 
     startup.import_tensorflow()
-    from bert_tf.pretraining_run import pretrain
+    from bert_tf.runs.pretrain import pretrain
 
-    model = flags_or_trained_run.run_model()
+    model = trained_run.run_model()
     results = pretrain(
         FLAGS.input_file,
         FLAGS.output_dir,

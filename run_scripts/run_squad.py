@@ -31,10 +31,10 @@ An ensemble: the mean probability of each answer over several runs.
 
 from absl import flags
 
+from bert_tf.cli import fine_tuning, shared_flags, trained_run
 from bert_tf.errors import InputError
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main, flags_or_trained_run, shared_flags
+from bert_tf.program import command_line, config_flags
+from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.task import DataLocation, Task
@@ -46,14 +46,14 @@ _NEXT_STEP = (
     "python run_scripts/run_squad.py --do_predict=true --init_checkpoint={} "
     "--predict_file=questions.json --output_dir=answers"
 )
-flags_of_configs.define(
+config_flags.define(
     FineTuningConfig,
     ("max_seq_length",),
     defaults={"max_seq_length": 384},
     texts={"max_seq_length": "Number of tokens of a question with a window."},
 )
-flags_of_configs.define(WindowSettings)
-flags_of_configs.define(AnswerSettings)
+config_flags.define(WindowSettings)
+config_flags.define(AnswerSettings)
 flags.DEFINE_bool(
     "verbose_logging", False, "Flag of google-research/bert; has no effect."
 )
@@ -63,13 +63,13 @@ flags.DEFINE_list(
     "Files nbest_predictions.json of several runs: writes the answers with the highest "
     "mean probability to --output_dir, and runs no model.",
 )
-_PROGRAM = fine_tuning_main.ProgramFlags(
+_PROGRAM = fine_tuning.ProgramFlags(
     splits=False,
     teacher=True,
     head=True,
     of_export=("max_seq_length", "null_score_diff_threshold"),
 )
-fine_tuning_main.define_flags(_PROGRAM)
+fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
@@ -81,7 +81,7 @@ def main() -> None:
     # and threshold.
     predicts = FLAGS.do_predict or FLAGS.do_eval
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, predicts)
-    fine_tuning_main.run_task(_PROGRAM, make_task, _NEXT_STEP, phases)
+    fine_tuning.run_task(_PROGRAM, make_task, _NEXT_STEP, phases)
 
 
 def make_task(_: DataLocation) -> Task:
@@ -95,12 +95,12 @@ def make_task(_: DataLocation) -> Task:
     from bert_tf.tasks.squad.squad_task import SquadTask
 
     windows = WindowSettings(
-        **flags_or_trained_run.values_or_trained("doc_stride", "max_query_length")
+        **trained_run.values_or_trained("doc_stride", "max_query_length")
     )
-    trained = flags_or_trained_run.values_or_trained(
+    trained = trained_run.values_or_trained(
         "version_2_with_negative", "padding_as_released", "f1_by"
     )
-    answers = flags_of_configs.build(AnswerSettings, **trained)
+    answers = config_flags.build(AnswerSettings, **trained)
     return SquadTask(windows=windows, answers=answers)
 
 
@@ -113,7 +113,7 @@ def _average() -> None:
     """
     shared_flags.check_output_dir(())
     from bert_tf.tasks.squad import ensemble
-    from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+    from bert_tf.training.lifecycle.run_folder import RunFolder
 
     if FLAGS.do_train or FLAGS.do_eval or FLAGS.do_predict or FLAGS.check_only:
         raise InputError(
@@ -134,7 +134,7 @@ def _average() -> None:
         results = ensemble.average(
             FLAGS.average_nbest,
             folder.path,
-            flags_of_configs.build(AnswerSettings),
+            config_flags.build(AnswerSettings),
             FLAGS.predict_file,
             FLAGS.max_eval_examples,
         )

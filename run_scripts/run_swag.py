@@ -24,22 +24,22 @@ interrupted run.
 
 from absl import flags
 
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.program import command_line, flags_of_configs
-from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.cli import fine_tuning
+from bert_tf.program import command_line, config_flags
+from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DataLocation, Task
 
 FLAGS = flags.FLAGS
-flags_of_configs.define(FineTuningConfig, ("max_seq_length",))
-flags_of_configs.define(TableFormat, without=("header",))
-_PROGRAM = fine_tuning_main.ProgramFlags()
-fine_tuning_main.define_flags(_PROGRAM)
+config_flags.define(FineTuningConfig, ("max_seq_length",))
+config_flags.define(TableFormat, without=("header",))
+_PROGRAM = fine_tuning.ProgramFlags()
+fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
     """Trains, evaluates and predicts."""
-    fine_tuning_main.run_task(_PROGRAM, make_task, fine_tuning_main.EXPORT)
+    fine_tuning.run_task(_PROGRAM, make_task, fine_tuning.EXPORT)
 
 
 def make_task(_: DataLocation) -> Task:

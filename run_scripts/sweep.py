@@ -23,14 +23,14 @@ from collections.abc import Mapping
 
 from absl import flags
 
+from bert_tf.cli import fine_tuning
 from bert_tf.program import command_line, startup
 from bert_tf.program.help_text import name_programs
-from bert_tf.run_scripts import fine_tuning_main
-from bert_tf.run_scripts.sweeps import results
-from bert_tf.run_scripts.sweeps.execution import execute
-from bert_tf.run_scripts.sweeps.plan import Plan, PlannedRun, make_plan
-from bert_tf.run_scripts.sweeps.sweep_files import CSV, TENSORBOARD, SweepStore
 from bert_tf.storage import files
+from bert_tf.sweeps import results
+from bert_tf.sweeps.execution import execute
+from bert_tf.sweeps.plan import Plan, PlannedRun, make_plan
+from bert_tf.sweeps.store import CSV, TENSORBOARD, SweepStore
 
 FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
@@ -86,7 +86,7 @@ def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> 
     if finished:
         best = results.best_run(finished)
         text = f"{finished[best].metric} {finished[best].value:.4f} on the dev split"
-        export = fine_tuning_main.EXPORT.format(shlex.quote(plan.folder(best)))
+        export = fine_tuning.EXPORT.format(shlex.quote(plan.folder(best)))
         print(
             f"Best run: {best.name}: {text}. Next: {name_programs(export, sys.argv[0])}"
         )

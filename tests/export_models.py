@@ -13,7 +13,7 @@ from tiny_bert import SPECIAL, small_config
 
 import bert_tf
 from bert_tf.conversion import CheckpointContents
-from bert_tf.export import exporter
+from bert_tf.export import api
 from bert_tf.export.formats import FORMATS
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
@@ -134,7 +134,7 @@ def export(kind, folder, name="served", dev_data=None, **settings):
     """Exports a model to a folder of this name; returns the path of the version."""
     path, _ = write_checkpoint(kind, folder)
     given = ServingSettings(**settings)
-    return exporter.export(path, str(folder / name), given, dev_data)
+    return api.export(path, str(folder / name), given, dev_data)
 
 
 def save(model, folder, dialect="bert-tf", **facts):

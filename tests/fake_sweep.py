@@ -3,9 +3,9 @@
 import pathlib
 import sys
 
-from bert_tf.run_scripts.sweeps.execution import execute
-from bert_tf.run_scripts.sweeps.plan import Plan, make_plan
-from bert_tf.run_scripts.sweeps.sweep_files import SweepStore
+from bert_tf.sweeps.execution import execute
+from bert_tf.sweeps.plan import Plan, make_plan
+from bert_tf.sweeps.store import SweepStore
 
 PROGRAM = ["run_classifier.py", "--task_name=sst-2"]
 # Stands for a fine-tuning program. The file `<x>.fails` makes the run with the value x

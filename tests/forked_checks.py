@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from bert_tf.export import export_check
+from bert_tf.export import check
 
 # Receives three file descriptors for each process to start: its stdin, its stderr, and
 # the file for its process id and its exit code. A child process waits for the process,
@@ -93,16 +93,16 @@ def _server():
         sys.executable,
         "-c",
         _SERVER,
-        export_check._PROGRAM,
+        check._PROGRAM,
         str(other.fileno()),
     ]
-    environment = {**os.environ, **export_check._ENVIRONMENT}
+    environment = {**os.environ, **check._ENVIRONMENT}
     subprocess.Popen(command, env=environment, pass_fds=[other.fileno()])
     other.close()
     return own
 
 
-_ORIGINAL = export_check.CheckProcess.__init__
+_ORIGINAL = check.CheckProcess.__init__
 
 
 def initialize(check, python=sys.executable):

@@ -80,10 +80,7 @@ def train(spec, worker):
     from bert_tf.modeling import BertPretrainer
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
     from bert_tf.training.callbacks import HeldOutData
-    from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
-        CheckpointMetadata,
-        RunFolder,
-    )
+    from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
     from bert_tf.training.trainer import Trainer, TrainingData
     from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
@@ -134,7 +131,7 @@ def train(spec, worker):
     evaluation = HeldOutData({"eval": held_out}) if spec["stop_at"] else None
     data = TrainingData(batches())
     if spec["records"]:
-        from bert_tf.pretraining.pretraining_batches import training_batches
+        from bert_tf.pretraining.batches import training_batches
 
         part = trainer.part_of_batch()
         sizes = {"S": LENGTH, "P": PREDICTIONS, "V": VOCABULARY, "T": 2}

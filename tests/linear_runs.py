@@ -13,10 +13,7 @@ from golden_checkpoints import assert_same_arrays
 
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
-    CheckpointMetadata,
-    RunFolder,
-)
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer, TrainingData
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 

@@ -3,8 +3,8 @@
 import numpy as np
 from squad_data import tokenizers
 
-from bert_tf.fine_tuning.fine_tuning_config import FineTuningConfig
-from bert_tf.fine_tuning.run_data_and_step_counts import RunData
+from bert_tf.runs.fine_tuning_config import FineTuningConfig
+from bert_tf.runs.run_data import RunData
 from bert_tf.tasks.task import DataLocation, TaskInputs
 from bert_tf.training.training_config import RunPhases
 

@@ -8,11 +8,7 @@ import export_models
 import forked_checks
 import pytest
 
-from bert_tf.export import (
-    export_check,
-    exporter,
-    lite_or_onnx_checks_and_speed,
-)
+from bert_tf.export import api, check, file_checks
 from bert_tf.export.serving_settings import ServingSettings
 
 
@@ -23,8 +19,8 @@ def faster_exports():
     The processes of programs and of another Python are not forked.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(export_check.CheckProcess, "__init__", forked_checks.initialize)
-        patched.setattr(lite_or_onnx_checks_and_speed, "_MIN_SECS", 0.0)
+        patched.setattr(check.CheckProcess, "__init__", forked_checks.initialize)
+        patched.setattr(file_checks, "_MIN_SECS", 0.0)
         yield
 
 
@@ -73,7 +69,7 @@ def exported(tmp_path_factory, faster_exports):
         else:
             try:
                 path, _ = export_models.write_checkpoint(kind, folder)
-                exporter.export(path, str(folder / "served"), settings_of(kind, format))
+                api.export(path, str(folder / "served"), settings_of(kind, format))
             except BaseException:
                 (folder / "failed").touch()
                 raise

@@ -11,7 +11,10 @@ from tools.count_lines import code_lines
 
 ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
-INSIDE_BERT_TF = ("data_prep", "run_scripts")
+PROGRAMS = ("data_prep", "run_scripts")
+PARTS_OF_PROGRAMS = tuple(
+    f"bert_tf.{name}" for name in ["cli", "corpus", "quickstart", "runners", "sweeps"]
+)
 # Layer 0, which all other packages may import, and what its parts import of each other.
 FOUNDATION = {
     "bert_tf.errors": (),
@@ -19,7 +22,7 @@ FOUNDATION = {
     "bert_tf.storage": ("bert_tf.errors", "bert_tf.optional_packages"),
     "bert_tf.progress": (),
     "bert_tf.config": ("bert_tf.errors", "bert_tf.storage"),
-    "bert_tf.features": ("bert_tf.errors", "bert_tf.storage"),
+    "bert_tf.record_format": ("bert_tf.errors", "bert_tf.storage"),
     "bert_tf.head_config": ("bert_tf.errors",),
     "bert_tf.task_facts": ("bert_tf.head_config",),
     "bert_tf.tfds_builders": ("bert_tf.errors",),
@@ -47,14 +50,14 @@ IMPORT_RULES = {
         ("bert_tf.tokenization", "bert_tf.modeling", "bert_tf.conversion"),
         (),
     ),
-    "bert_tf.text_input_layer": (("bert_tf.tokenization",), ()),
-    "bert_tf.fine_tuning": ((*TRAINING, "bert_tf.tasks", "bert_tf.pretrained"), ()),
-    "bert_tf.pretraining_run": (
+    "bert_tf.text_inputs": (("bert_tf.tokenization",), ()),
+    "bert_tf.runs": (
         (
-            "bert_tf.training",
+            *TRAINING,
             "bert_tf.masking",
             "bert_tf.pretraining",
-            "bert_tf.fine_tuning.which_checkpoint_to_start_from",
+            "bert_tf.tasks",
+            "bert_tf.pretrained",
         ),
         (),
     ),
@@ -62,20 +65,38 @@ IMPORT_RULES = {
         (*TRAINING, "bert_tf.tasks", "bert_tf.conversion", "bert_tf.pretrained"),
         (),
     ),
-    "bert_tf.data_prep": (
-        ("bert_tf.program", "bert_tf.tokenization", "bert_tf.masking"),
+    "bert_tf.corpus": (("bert_tf.tokenization",), ("keras",)),
+    "bert_tf.vocabularies": (("bert_tf.tokenization", "bert_tf.corpus"), ("keras",)),
+    "bert_tf.record_creation": (
+        ("bert_tf.tokenization", "bert_tf.masking", "bert_tf.corpus"),
         ("keras",),
     ),
-    "bert_tf.run_scripts": (("bert_tf",), ()),
+    "bert_tf.runners": (
+        (
+            "bert_tf.program",
+            "bert_tf.tokenization",
+            "bert_tf.masking",
+            "bert_tf.corpus",
+            "bert_tf.record_creation",
+        ),
+        ("keras",),
+    ),
+    "bert_tf.sample_data": (("bert_tf.runners.local",), ("keras",)),
+    "bert_tf.sweeps": (
+        ("bert_tf.tasks.tables", "bert_tf.runs.dev_split"),
+        ("keras",),
+    ),
+    "bert_tf.quickstart": (("bert_tf.sweeps",), ("keras",)),
+    "bert_tf.cli": (("bert_tf",), ()),
+    "data_prep": (("bert_tf",), ()),
+    "run_scripts": (("bert_tf",), ()),
     "tools": (("bert_tf",), ()),
 }
 
 
 def module_name(path):
-    """Returns the name of a module in the installed layout; see setup.py."""
+    """Returns the name of a module."""
     parts = path.relative_to(ROOT).with_suffix("").parts
-    if parts[0] in INSIDE_BERT_TF:
-        parts = ("bert_tf", *parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -108,7 +129,7 @@ def is_inside(module, package):
 
 
 def is_in_program_folder(module):
-    return any(is_inside(module, f"bert_tf.{folder}") for folder in INSIDE_BERT_TF)
+    return module.split(".")[0] in PROGRAMS
 
 
 def package_of(module):
@@ -159,10 +180,7 @@ def test_foundation_imports_tensorflow_only_inside_functions():
 
 
 def test_task_folders_import_only_what_all_tasks_share():
-    names = (
-        "task splits tables head_objective distillation_loss results "
-        "pieces_and_doc_stride_windows"
-    )
+    names = "task splits tables head_objective distillation_loss results windows"
     shared = {f"bert_tf.tasks.{name}" for name in names.split()}
     for name in MODULES:
         parts = name.split(".")
@@ -178,7 +196,7 @@ def test_training_does_not_depend_on_bert_and_its_packages_have_layers():
     for name in MODULES:
         if not is_inside(name, "bert_tf.training"):
             continue
-        assert not {"bert_tf.config", "bert_tf.features"} & imports(name), name
+        assert not {"bert_tf.config", "bert_tf.record_format"} & imports(name), name
         package = (*name.split("."), "")[2]
         for imported in imports(name) if package in packages else ():
             if is_inside(imported, "bert_tf.training"):
@@ -207,10 +225,10 @@ def test_flags_are_defined_only_in_mains():
         if uses and name not in (
             "bert_tf.program.command_line",
             "bert_tf.program.help_text",
-            "bert_tf.run_scripts.fine_tuning_main",
-            "bert_tf.run_scripts.shared_flags",
-            "bert_tf.run_scripts.flags_or_trained_run",
-            "bert_tf.program.flags_of_configs",
+            "bert_tf.cli.fine_tuning",
+            "bert_tf.cli.shared_flags",
+            "bert_tf.cli.trained_run",
+            "bert_tf.program.config_flags",
         ):
             assert main and is_in_program_folder(name), (
                 f"{name} uses flags but is not a main"
@@ -238,11 +256,11 @@ EFFECTS_OF_PROGRAMS = {
         "program.command_line",
         "program.startup",
         "__main__",
-        "export.onnx.onnx_client",
+        "export.onnx.client",
     ),
     "sys.stdout": ("program.command_line",),
     "sys.stderr": ("program.command_line", "program.startup"),
-    "sys.exit": ("program.command_line", "export.export_check_program"),
+    "sys.exit": ("program.command_line", "export.check_process"),
     "os._exit": (),
     # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; TF_ENABLE_ONEDNN_OPTS; the
     # environment of the process of the export check; KERAS_BACKEND and
@@ -251,10 +269,10 @@ EFFECTS_OF_PROGRAMS = {
         "program.startup",
         "training.strategy",
         "training.mixed_precision",
-        "export.export_check",
+        "export.check",
         "backend",
         "optional_packages",
-        "export.onnx.onnx_client",
+        "export.onnx.client",
     ),
     "signal.signal": ("program.command_line", "training.stop_signals"),
     "logging.basicConfig": (),
@@ -267,7 +285,7 @@ EFFECTS_OF_PROGRAMS = {
 def test_the_library_leaves_global_effects_to_programs():
     found = {effect: set() for effect in EFFECTS_OF_PROGRAMS}
     for name, tree in MODULES.items():
-        if is_inside(name, "bert_tf") and not is_in_program_folder(name):
+        if is_inside(name, "bert_tf") and package_of(name) not in PARTS_OF_PROGRAMS:
             for node in ast.walk(tree):
                 if isinstance(node, (ast.Name, ast.Attribute)):
                     effect = ast.unparse(node)
@@ -316,9 +334,9 @@ def test_formats_of_exports_import_neither_each_other_nor_what_is_above_them():
         "formats",
         "serving_settings",
         "served",
-        "export_job",
+        "job",
         "assets",
-        "lite_or_onnx_file",
+        "model_file",
     )
     for package in formats:
         allowed = {package, *(f"bert_tf.export.{name}" for name in below)}

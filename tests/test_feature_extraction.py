@@ -12,7 +12,7 @@ from tiny_bert import SPECIAL, small_config
 
 from bert_tf.feature_extraction import feature_files
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
-from bert_tf.feature_extraction.token_and_word_vectors import FeatureExtractor
+from bert_tf.feature_extraction.extractor import FeatureExtractor
 from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import save_checkpoint
 from bert_tf.tokenization import BertTokenizer

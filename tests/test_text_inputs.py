@@ -90,7 +90,7 @@ PREDICT = f"""
 import sys, numpy, bert_tf, tensorflow
 
 def run():
-    assert "bert_tf.text_input_layer" not in sys.modules
+    assert "bert_tf.text_inputs" not in sys.modules
     model = bert_tf.load("model.keras")
     logits = model([tensorflow.constant({TEXTS}), tensorflow.constant({OTHERS})])
     numpy.save("logits.npy", logits)

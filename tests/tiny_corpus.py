@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 from tiny_bert import SPECIAL
 
-from bert_tf import features
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import local
-from bert_tf.data_prep.runners.base_runner_and_steps import create_records
+from bert_tf import record_format
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.runners import local
+from bert_tf.runners.base import create_records
 
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
 PIECES = ["##x", "##yz", "##q"]
@@ -77,7 +77,9 @@ def parsed(paths, length, predictions, compression=""):
     data = tf.data.TFRecordDataset(paths, compression_type=compression.upper()).batch(
         1 << 20
     )
-    parse = features.parser(features.PRETRAINING, {"S": length, "P": predictions})
+    parse = record_format.parser(
+        record_format.PRETRAINING, {"S": length, "P": predictions}
+    )
     batches = [parse(batch) for batch in data]
     return {k: np.concatenate([b[k].numpy() for b in batches]) for k in batches[0]}
 

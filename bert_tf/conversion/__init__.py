@@ -2,34 +2,27 @@
 
 Read in this order:
 
-1. `google_and_hugging_face_weight_names` is the table of the names of weights, also
-   those of the Model Garden. `checkpoint_contents` is what a checkpoint of any dialect
-   contains; `weight_assignment` copies it to a model.
-2. Each dialect of `storage.checkpoint_dialects.DIALECTS` has a module:
-   `weights_folder`; `hugging_face`, with `hugging_face_weight_files` (and
-   `pytorch_file`), `hugging_face_tokenizer` and `sentence_transformers`; `google`,
-   `model_garden` and `tensorflow_hub`, which read files by `tensorflow_checkpoint`;
-   `keras_hub`, which reads and writes files by `hdf5`.
-3. `read_checkpoint` reads a folder, a .zip file or the Hugging Face hub;
-   `write_checkpoint` writes and converts checkpoints.
+1. `weight_names` is the table of the names of weights, also of the Model Garden.
+   `checkpoint_contents` is what a checkpoint of any dialect contains;
+   `weight_assignment` copies it to a model.
+2. Each dialect of `storage.dialects.DIALECTS` has a module: `weights_folder`;
+   `hugging_face`, with `hugging_face_weights` (and `pytorch_file`),
+   `hugging_face_tokenizer` and `sentence_transformers`; `google`, `model_garden` and
+   `tensorflow_hub`, which read files by `tensorflow_checkpoint`; `keras_hub`, which
+   reads and writes files by `hdf5`.
+3. `reader` reads a folder, a .zip file or the Hugging Face hub; `writer` writes and
+   converts checkpoints.
 4. `checkpoint_vocabulary` checks a vocabulary that the user gives, `new_words` adds
    words to that of a checkpoint, and `head_choice` decides whether a model gets the
    head of a checkpoint.
-
-Imports layers 0 to 3 of bert-tf (see `CONTRIBUTING.md`). No module of these layers
-imports this package.
 """
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.head_choice import HeadChoice, choose_head
-from bert_tf.conversion.read_checkpoint import (
-    read_config,
-    read_config_or_size,
-    read_weights,
-)
+from bert_tf.conversion.reader import read_config, read_config_or_size, read_weights
 from bert_tf.conversion.weight_assignment import AssignmentReport, assign
-from bert_tf.conversion.write_checkpoint import convert, write_weights
-from bert_tf.storage.checkpoint_dialects import DIALECTS, WRITABLE_DIALECTS
+from bert_tf.conversion.writer import convert, write_weights
+from bert_tf.storage.dialects import DIALECTS, WRITABLE_DIALECTS
 
 __all__ = [
     "DIALECTS",

@@ -10,8 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
-from bert_tf.conversion import tensorflow_checkpoint
+from bert_tf.conversion import tensorflow_checkpoint, weight_names
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import TOKENIZER_CONFIG_FILE
 from bert_tf.conversion.tensorflow_checkpoint import get_weight

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
 from bert_tf.conversion import (
     hdf5,
-    hugging_face_weight_files,
+    hugging_face_weights,
     sentence_transformers,
+    weight_names,
 )
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.conversion.hugging_face_tokenizer import (
@@ -74,7 +74,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
     Args:
         path: A folder with a config and weights, or the file with the weights, which
-            may be in PyTorch's or TensorFlow's format (see `hugging_face_weight_files`).
+            may be in PyTorch's or TensorFlow's format (see `hugging_face_weights`).
         slots: Ignored, because transformers does not store slots (Adam's moments) next
             to weights.
 
@@ -84,7 +84,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     Raises:
         InputError: A file is missing or damaged, or bert-tf does not support the model.
     """
-    weights = hugging_face_weight_files.find_weights(path)
+    weights = hugging_face_weights.find_weights(path)
     if weights is None:
         return None
     folder = posixpath.dirname(weights)
@@ -94,7 +94,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
     # A head of unknown kind is kept by its Hugging Face name.
     architecture = _classifier_class(values.get("architectures"))
-    tensors = hugging_face_weight_files.read_tensors(weights)
+    tensors = hugging_face_weights.read_tensors(weights)
     classifier = {}
     if architecture is None:
         names = [row.hugging_face for row in weight_names.classifier_rows("")]

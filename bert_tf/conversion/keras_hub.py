@@ -21,10 +21,9 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
-from bert_tf.conversion import hdf5
+from bert_tf.conversion import hdf5, weight_names
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.google_and_hugging_face_weight_names import Row
+from bert_tf.conversion.weight_names import Row
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertEncoder, arrays_by_name
 from bert_tf.storage import files, json_files

@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
-from bert_tf.conversion import tensorflow_checkpoint
+from bert_tf.conversion import tensorflow_checkpoint, weight_names
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.google_and_hugging_face_weight_names import Row
+from bert_tf.conversion.weight_names import Row
 from bert_tf.errors import InputError
 
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.config import BertConfig
-from bert_tf.conversion import google_and_hugging_face_weight_names as weight_names
+from bert_tf.conversion import weight_names
 from bert_tf.conversion.checkpoint_contents import ENCODER, CheckpointContents
 from bert_tf.errors import InputError, shortened
 from bert_tf.modeling import BertEncoder, BertTaskModel, variables_by_name

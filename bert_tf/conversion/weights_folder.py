@@ -7,7 +7,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.storage import files, safetensors_format, weights
 from bert_tf.storage.files import find_file
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import (
     OPTIMIZER_FILE,
     check_checkpoint,

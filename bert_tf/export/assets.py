@@ -10,11 +10,11 @@ import keras
 import tensorflow as tf
 import tensorflow_text
 
-from bert_tf.export.export_folder import CHECKED_FILES, EXTRA, FILES_SHA256
-from bert_tf.export.export_job import ExportJob
 from bert_tf.export.formats import FILE_FORMATS
+from bert_tf.export.job import ExportJob
+from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.output_decoding import SEPARATORS, separator_of
-from bert_tf.export.served.load import served_class
+from bert_tf.export.served.loading import served_class
 from bert_tf.storage import files, sealed, weights
 from bert_tf.tasks.task import DEV_EXAMPLES
 
@@ -129,7 +129,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
     """Returns the report of files of one format as a table of Markdown.
 
     Args:
-        rows: The report of each file, as `lite_or_onnx_checks_and_speed` makes it.
+        rows: The report of each file, as `file_checks` makes it.
     """
     latencies = list(rows[0]["latency_ms"])
     names = ["file", "MB", "load, ms", *(f"{each}, ms" for each in latencies), "metric"]

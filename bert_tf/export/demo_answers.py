@@ -1,4 +1,4 @@
-"""Bars, marked texts and tables for the answers of a model; see `run_scripts.demo`.
+"""Bars, marked texts and tables for the answers of a model; see `cli.demo_page`.
 
 They follow from what the model returns. The kind of a model is the name of a value that
 only its answers have, such as "entities".

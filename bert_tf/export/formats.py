@@ -29,7 +29,7 @@ class Format:
         precisions: The dtypes of the weights that it can have.
         module: The module of its files, in this package. It is a text, because the
             module imports TensorFlow. It has the functions `prepare` and `open_file`;
-            see `lite_or_onnx_file`. "" for the SavedModel, which is no single file.
+            see `model_file`. "" for the SavedModel, which is no single file.
         extra: The extra of bert-tf that installs the packages.
         to_run: The modules that run a file.
         to_write: The modules that write a file.
@@ -48,7 +48,7 @@ FORMATS = {
     "tflite": Format(
         "TFLite",
         ("float32", "float16", "int8"),
-        "lite.lite_conversion",
+        "lite.conversion",
         "lite",
         to_run=("ai_edge_litert.interpreter",),
         to_write=("ai_edge_litert.interpreter",),
@@ -56,13 +56,13 @@ FORMATS = {
     "onnx": Format(
         "ONNX",
         ("float32", "int8"),
-        "onnx.onnx_conversion",
+        "onnx.conversion",
         "onnx",
         to_run=("onnxruntime", "onnx"),
         to_write=("onnx", "onnxruntime", "tf2onnx"),
     ),
 }
-# What runs ONNX files: modules, and "auto", for which `onnx_conversion` chooses one.
+# What runs ONNX files: modules, and "auto", for which `conversion` chooses one.
 RUNTIMES = ("auto", "onnxruntime", "openvino")
 # The formats whose models are files: a name is that of the folder in a version, the
 # ending of a file, and the start of the names of the settings.

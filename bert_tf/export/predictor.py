@@ -14,8 +14,8 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, Path, check_choice, plain_message
-from bert_tf.export.export_folder import newest_version
 from bert_tf.export.formats import RUNTIMES, format_of_file
+from bert_tf.export.layout import newest_version
 from bert_tf.export.output_decoding import Prediction, decode
 from bert_tf.export.saved_model_loading import load_saved_model
 from bert_tf.export.text_limit import (
@@ -318,7 +318,7 @@ def _load_file(
 
     If there is a signature of the given name, it is the only one.
     """
-    from bert_tf.export.lite_or_onnx_file import load_file  # imports Keras
+    from bert_tf.export.model_file import load_file  # imports Keras
 
     served, facts = load_file(path, num_threads, runtime)
     # Tracing takes a second for each signature. If there is none, the message names the

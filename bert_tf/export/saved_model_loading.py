@@ -20,7 +20,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.export.export_folder import CHECKED_FILES, EXTRA, FILES_SHA256
+from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.storage import files, json_files, sealed
 from bert_tf.storage.weights import FACTS_FILE
 

@@ -22,12 +22,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
-from bert_tf.export import export_check
-from bert_tf.export.export_check import CheckProcess
-from bert_tf.export.export_check_program import outputs_of
-from bert_tf.export.export_folder import EXTRA
-from bert_tf.export.export_job import ExportJob
+from bert_tf.export import check
+from bert_tf.export.check import CheckProcess
+from bert_tf.export.check_process import outputs_of
 from bert_tf.export.formats import ExportCheckError
+from bert_tf.export.job import ExportJob
+from bert_tf.export.layout import EXTRA
 from bert_tf.export.saved_model_loading import foreign_parts, read_graph
 from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.serving_settings import ServingSettings
@@ -213,7 +213,7 @@ def _write(
     requests = [
         *warm_up_requests(served),
         *labelled,
-        *example_requests(served, signatures, export_check.EXAMPLES, ()),
+        *example_requests(served, signatures, check.EXAMPLES, ()),
     ]
     (outputs,) = process.run([folder], [requests])
 
@@ -222,9 +222,9 @@ def _write(
         single = dataclasses.replace(settings, precision="float32")
         signatures = _load(checkpoint, single).signatures()
     expected = outputs_of(signatures, requests)
-    limits = export_check.LIMITS[settings.precision]
+    limits = check.LIMITS[settings.precision]
     try:
-        report = export_check.judge(served, requests, expected, outputs, limits)
+        report = check.judge(served, requests, expected, outputs, limits)
     except ExportCheckError as error:
         raise ExportCheckError(
             " ".join([str(error), _emulation(settings) or ""]).strip()

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.served import ServedModel
-from bert_tf.export.served.served_model_and_signatures import Endpoint
+from bert_tf.export.served.base import Endpoint
 
 _BATCH_SIZE = 32
 # One value for each input: a text, or a list of texts for `ServedModel.list_names`.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bert_tf.export.export_folder import EXTRA, REPORT_FILE
+from bert_tf.export.layout import EXTRA, REPORT_FILE
 from bert_tf.storage import files, json_files
 from bert_tf.storage.weights import VOCABULARY_FILE
 from bert_tf.tasks.classification.long_texts import LongTexts

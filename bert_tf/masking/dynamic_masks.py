@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bert_tf.masking.counter_based_random import Purpose, derive_keys
-from bert_tf.masking.masking_algorithm import Vocabulary, from_columns, mask_rows
+from bert_tf.masking.algorithm import Vocabulary, from_columns, mask_rows
 from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.masking.random_draws import Purpose, derive_keys
 
 
 @dataclasses.dataclass(frozen=True)

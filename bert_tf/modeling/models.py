@@ -18,7 +18,8 @@ from keras import ops
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_at_least
 from bert_tf.head_config import HeadConfig
-from bert_tf.modeling.encoder_and_pooler import BertEncoder
+from bert_tf.modeling.base import BertBaseModel
+from bert_tf.modeling.encoder import BertEncoder
 from bert_tf.modeling.heads import HeadLayers, MaskedLMHead, OutputHead, mean_of_tokens
 from bert_tf.modeling.initial_weights import InitialWeights
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS, complete_inputs, to_int32
@@ -33,7 +34,6 @@ from bert_tf.modeling.layers import (
     variables_of_layers,
     with_constants,
 )
-from bert_tf.modeling.model_base_class import BertBaseModel
 
 
 class BertTaskModel(BertBaseModel):

@@ -16,9 +16,9 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.features import Sizes
 from bert_tf.pretraining import record_checks
 from bert_tf.progress import Progress
+from bert_tf.record_format import Sizes
 from bert_tf.storage import files
 from bert_tf.storage.tfrecords import (
     DAMAGED,
@@ -39,7 +39,7 @@ def explain_read_error(paths: Sequence[str], sizes: Sizes) -> str | None:
 
     Args:
         paths: Record files, plain or compressed with gzip.
-        sizes: As in `pretraining_batches.training_batches`.
+        sizes: As in `batches.training_batches`.
 
     Returns:
         A message with the file, the record, the problem and the remedy; None if all

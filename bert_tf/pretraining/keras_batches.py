@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, Path
-from bert_tf.masking.masking_algorithm import Vocabulary
+from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_batches import training_batches
+from bert_tf.pretraining.batches import training_batches
 from bert_tf.pretraining.pretraining_config import PretrainingConfig
 from bert_tf.pretraining.pretraining_objective import masked_lm_targets
 from bert_tf.pretraining.record_checks import checked_records

@@ -92,7 +92,7 @@ class PretrainingRecords:
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
         """Returns the sizes that the records must match.
 
-        They are `sizes` of `pretraining_batches.training_batches`.
+        They are `sizes` of `batches.training_batches`.
         """
         vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {

@@ -10,14 +10,14 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, plain_message
-from bert_tf.features import Sizes
+from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.dynamic_masks import DynamicMasks
-from bert_tf.masking.masking_algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
+from bert_tf.record_format import Sizes
 from bert_tf.storage import files, tfrecords
 from bert_tf.storage.manifest import (
     Manifest,
@@ -116,7 +116,7 @@ def _are_unmasked(paths: Sequence[str]) -> bool:
     kinds = set()
     for path in paths:
         with contextlib.suppress(InputError):  # damage is reported or replaced later
-            kinds.add(features.is_unmasked(_first_record(path)))
+            kinds.add(record_format.is_unmasked(_first_record(path)))
     if len(kinds) > 1:
         raise InputError(
             "Some of the records are unmasked (--masking=dynamic), and others have "
@@ -219,11 +219,11 @@ def check_files(paths: Sequence[str], sizes: Sizes) -> dict[str, str]:
 
     Args:
         paths: Record files, plain or compressed with gzip.
-        sizes: As in `pretraining_batches.training_batches`.
+        sizes: As in `batches.training_batches`.
 
     Returns:
         Dict from each feature to the key of the feature in the records. The features
-        are those of `features.PRETRAINING` or `features.unmasked`.
+        are those of `record_format.PRETRAINING` or `record_format.unmasked`.
 
     Raises:
         InputError: The size of a file differs from the size in its manifest, or the
@@ -265,7 +265,7 @@ def check_record(record: bytes, sizes: Sizes, where: str) -> dict[str, str]:
 
     Args:
         record: A serialized `tf.train.Example`.
-        sizes: As in `pretraining_batches.training_batches`.
+        sizes: As in `batches.training_batches`.
         where: The file, or the file and the record, as named in error messages.
 
     Returns:
@@ -275,9 +275,9 @@ def check_record(record: bytes, sizes: Sizes, where: str) -> dict[str, str]:
         InputError: A feature is missing, has an unexpected length or type, or has a
             value that is out of bounds.
     """
-    table = _table(features.is_unmasked(record), sizes)
-    names = features.names_in(record, table, sizes, where)
-    parse = features.parser(table, sizes, names, keep_int64=True)
+    table = _table(record_format.is_unmasked(record), sizes)
+    names = record_format.names_in(record, table, sizes, where)
+    parse = record_format.parser(table, sizes, names, keep_int64=True)
     try:
         values = parse(tf.constant([record]))
     except tf.errors.InvalidArgumentError as error:  # such as another type
@@ -300,7 +300,7 @@ def _outside(values: Mapping[str, Any], sizes: Sizes) -> dict[str, tuple[Any, st
 
     Args:
         values: Parsed records; int64 or float32.
-        sizes: As in `pretraining_batches.training_batches`.
+        sizes: As in `batches.training_batches`.
 
     Returns:
         Dict from the name of a feature to a bool for each of its values, and the
@@ -326,7 +326,7 @@ def _outside(values: Mapping[str, Any], sizes: Sizes) -> dict[str, tuple[Any, st
             "a number from 0 to 1 is expected",
         )
     else:
-        is_too_long = features.unmasked_lengths(values) > sizes["S"]
+        is_too_long = record_format.unmasked_lengths(values) > sizes["S"]
         found["lengths"] = is_too_long, f"max_seq_length is {sizes['S']}"
     return found
 
@@ -344,12 +344,14 @@ def checking_parser(
 
     Args:
         paths: Record files, plain or compressed with gzip.
-        sizes: As in `pretraining_batches.training_batches`.
+        sizes: As in `batches.training_batches`.
     """
     with tf.init_scope():  # eagerly, also if this is called in a graph
         names = check_files(paths, sizes)
     is_unmasked = _WEIGHTS not in names
-    parse = features.parser(_table(is_unmasked, sizes), sizes, names, keep_int64=True)
+    parse = record_format.parser(
+        _table(is_unmasked, sizes), sizes, names, keep_int64=True
+    )
 
     def parse_and_check(records: Any) -> dict[str, Any]:
         values = parse(records)
@@ -363,11 +365,13 @@ def checking_parser(
         # assertion.
         with tf.control_dependencies([assertion]):
             if not is_unmasked:  # whose key has 64 bits
-                values = features.to_int32(values)
+                values = record_format.to_int32(values)
             return {name: tf.identity(value) for name, value in values.items()}
 
     return parse_and_check
 
 
-def _table(is_unmasked: bool, sizes: Sizes) -> features.Table:
-    return features.unmasked(sizes["V"]) if is_unmasked else features.PRETRAINING
+def _table(is_unmasked: bool, sizes: Sizes) -> record_format.Table:
+    return (
+        record_format.unmasked(sizes["V"]) if is_unmasked else record_format.PRETRAINING
+    )

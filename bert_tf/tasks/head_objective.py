@@ -12,7 +12,7 @@ from bert_tf.modeling import depths_by_name, variables_by_name
 from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
-from bert_tf.training.step.one_graph_for_all_blocks import share_graph
+from bert_tf.training.step.shared_graph import share_graph
 
 # By name: the features of a batch, the outputs of a model, or sums over a batch.
 Tensors = Mapping[str, Any]

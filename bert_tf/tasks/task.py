@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.head_config import HeadConfig
 from bert_tf.task_facts import TaskFacts
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT_LENGTH = 128
 # The features of a batch that take the place of the encoder, if it is frozen: hidden
 # states, float32 [B, T, K, H], and their mask, int32 [B, T]. See
-# `frozen_encoder_and_teacher_cache`.
+# `output_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_features_mask"
 # The feature of a training batch with the logits of a teacher, float32 [B, T, 1, C];
 # see `distillation`.
@@ -148,8 +148,8 @@ class Task:
         return self
 
     @property
-    def table(self) -> features.Table:
-        """The features of a record; at least those of `features.INPUTS`."""
+    def table(self) -> record_format.Table:
+        """The features of a record; at least those of `record_format.INPUTS`."""
         raise NotImplementedError
 
     @property

@@ -10,8 +10,6 @@ Unicode 14.0; without TensorFlow), `special_tokens` ([MASK] in text, on request)
 
 `BasicTokenizer` and `BertTokenizer` import TensorFlow and are imported when they are
 first used.
-
-May import foundation modules, TensorFlow and tensorflow_text.
 """
 
 import importlib

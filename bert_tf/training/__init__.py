@@ -1,14 +1,13 @@
 """The training engine for any objective; it does not depend on BERT.
 
-Layer 2: imports foundation modules only. Read in this order:
+Read in this order:
 
 * `training_config` defines TrainingConfig, RuntimeConfig and RunPhases, `strategy`
   describes the devices and workers, and `mixed_precision` the dtypes.
 * `step`: the mathematics of one step: objective, loss, learning rate, optimizer,
   gradients.
 * `lifecycle`: the life of a run: its folder, checkpoints and error messages.
-* `metrics_and_summaries`: the output of a run: the cost of a step, metrics,
-  TensorBoard summaries.
+* `summaries`: the output of a run: the cost of a step, metrics, TensorBoard summaries.
 * `callbacks`: the actions between steps: logging, evaluation, saving, profiling, early
   stopping.
 * `stop_signals` records SIGINT, SIGTERM and SIGHUP, after which a run saves and stops.

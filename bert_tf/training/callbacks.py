@@ -14,12 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.progress import Progress
+from bert_tf.training.lifecycle.checkpoint import CheckpointWriter
 from bert_tf.training.lifecycle.error_messages import FailureMessages
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.save_and_restore import CheckpointWriter
-from bert_tf.training.metrics_and_summaries import MetricAccumulator, Summaries
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.step.step_runner import StepResult
+from bert_tf.training.summaries import MetricAccumulator, Summaries
 
 _LOGGER = logging.getLogger(__name__)
 Evaluate = Callable[[], Metrics]

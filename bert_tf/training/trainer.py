@@ -22,18 +22,17 @@ from bert_tf.training.callbacks import (
     MetricLogging,
     Profiling,
 )
-from bert_tf.training.lifecycle import save_and_restore
+from bert_tf.training.lifecycle import checkpoint
+from bert_tf.training.lifecycle.checkpoint import CheckpointWriter
 from bert_tf.training.lifecycle.error_messages import (
     NO_LOOKUP,
     READ_ERRORS,
     FailureMessages,
     RecordLookup,
 )
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.lifecycle.save_and_restore import CheckpointWriter
 from bert_tf.training.loop import Pacing, RunSteps, TrainingClock, run_loop
-from bert_tf.training.metrics_and_summaries import MetricAccumulator, Summaries
 from bert_tf.training.mixed_precision import dtype_policy
 from bert_tf.training.step.objective import (
     Metrics,
@@ -44,6 +43,7 @@ from bert_tf.training.step.objective import (
 from bert_tf.training.step.step_runner import StepResult, StepRunner
 from bert_tf.training.stop_signals import record_stop_signals
 from bert_tf.training.strategy import WorkerSync, make_strategy
+from bert_tf.training.summaries import MetricAccumulator, Summaries
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig, to_json_dict
 
 _LOGGER = logging.getLogger(__name__)
@@ -242,9 +242,7 @@ class Trainer(Generic[ObjectiveT]):
         """
         count = self._workers.count
         divided = (
-            save_and_restore.has_parts(self._checkpoint)
-            if self._checkpoint
-            else count > 1
+            checkpoint.has_parts(self._checkpoint) if self._checkpoint else count > 1
         )
         return (self._workers.index, count) if divided else None
 
@@ -277,7 +275,7 @@ class Trainer(Generic[ObjectiveT]):
         settings = {
             **to_json_dict(self._runtime),
             "replicas": self.replicas,
-            save_and_restore.PARTS: data.is_part,
+            checkpoint.PARTS: data.is_part,
         }
         with CheckpointWriter(
             self._folder,
@@ -286,7 +284,7 @@ class Trainer(Generic[ObjectiveT]):
             settings,
             self._runtime.keep_checkpoints,
         ) as writer:
-            state = save_and_restore.restore_or_start(
+            state = checkpoint.restore_or_start(
                 self._checkpoint, self._runner.optimizer, iterator, settings
             )
             self._workers.check_equal(state.step, self._folder.path)
@@ -382,7 +380,7 @@ class Trainer(Generic[ObjectiveT]):
                 "Train first, or give init_checkpoint."
             )
         self._folder.check_metadata(folder)
-        return save_and_restore.restore_weights(folder, self.objective.variables)
+        return checkpoint.restore_weights(folder, self.objective.variables)
 
     def evaluate(
         self,
@@ -460,9 +458,7 @@ class Trainer(Generic[ObjectiveT]):
             self._runner.optimizer.replace_weights_by_average()
             return state.step
         self.wait_for_workers()  # The chief has then written the best weights.
-        step = save_and_restore.restore_weights(
-            self._folder.best, self.objective.variables
-        )
+        step = checkpoint.restore_weights(self._folder.best, self.objective.variables)
         # The last evaluation was of the last weights, not of the best weights.
         self.results = {}
         _LOGGER.info("The best weights are those of step %d.", step)

@@ -15,114 +15,11 @@ seeds have the highest mean of the metric. The result is the mean over the selec
 runs, or "-" if there is none yet.
 """
 
-import glob
 import json
-import math
-import os
-import re
-import statistics
 import sys
-from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
-HEADER = ("label", "metric", "paper", "result", "runs")
-_FORMULAS: tuple[tuple[str, Callable[[float], float]], ...] = (
-    (r"100\*(\w+)", lambda value: 100 * value),
-    (r"exp\((\w+)\)", math.exp),
-    (r"(\w+)", lambda value: value),
-)
-
-
-def metrics_of(run: str) -> dict[str, float]:
-    """Returns the metrics of a run, by name; {} if it has no results yet."""
-    found = {}
-    for name in ("eval_results.txt", "test_results.txt"):
-        path = os.path.join(run, name)
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as file:
-                pairs = (line.split(" = ") for line in file if " = " in line)
-                found.update({key: float(value) for key, value in pairs})
-    return found
-
-
-def runs_of(folder: str) -> dict[str, dict[str, float]]:
-    """Returns the metrics of a run, or of each run of a sweep, by folder."""
-    runs = sorted(glob.glob(os.path.join(glob.escape(folder), "runs", "*"))) or [folder]
-    return {run: metrics for run in runs if (metrics := metrics_of(run))}
-
-
-def best_run(folder: str, metric: str) -> str | None:
-    """Returns the run with the highest value of a metric; None if no run has it.
-
-    Of several equal runs, only one keeps its weights after a sweep. It is that run.
-    """
-    values = {
-        run: metrics[metric]
-        for run, metrics in runs_of(folder).items()
-        if math.isfinite(metrics.get(metric, math.nan))
-    }
-
-    def rank(run: str) -> tuple[float, bool]:
-        return values[run], os.path.isdir(os.path.join(run, "checkpoints"))
-
-    return max(values, key=rank, default=None)
-
-
-def best_setting(folder: str, metric: str) -> list[str]:
-    """Returns the runs of the setting with the highest mean of a metric, if any.
-
-    The names of runs that differ in their seeds only are equal up to "+seed=".
-    """
-    settings: dict[str, list[str]] = {}
-    runs = runs_of(folder)
-    for run, metrics in runs.items():
-        if math.isfinite(metrics.get(metric, math.nan)):
-            settings.setdefault(run.partition("+seed=")[0], []).append(run)
-    means = [
-        (statistics.fmean(runs[run][metric] for run in chosen), chosen)
-        for chosen in settings.values()
-    ]
-    return max(means, default=(0.0, []))[1]
-
-
-def values_for(folder: str, formula: str, choice: str) -> list[float]:
-    """Returns the values of a formula for the chosen runs; see the module."""
-    name, function = _parse(formula)
-    runs = runs_of(folder)
-    kind, _, metric = choice.partition(":")
-    if kind == "best_run":
-        best = best_run(folder, metric)
-        chosen = [best] if best else []
-    elif kind == "best_setting":
-        chosen = best_setting(folder, metric)
-    else:
-        chosen = list(runs)
-    return [function(runs[run][name]) for run in chosen if name in runs[run]]
-
-
-def _parse(formula: str) -> tuple[str, Callable[[float], float]]:
-    for pattern, function in _FORMULAS:
-        if match := re.fullmatch(pattern, formula):
-            return match[1], function
-    raise ValueError(f"The formula {formula!r} is unknown.")
-
-
-def with_results(rows: Iterable[str]) -> list[Sequence[str]]:
-    """Returns the cells of the table: `HEADER`, then a row for each line of input."""
-    cells: list[Sequence[str]] = [HEADER]
-    means: list[float | None] = []
-    for row in rows:
-        label, metric, paper, folder, formula, choice = row.rstrip("\n").split("\t")[:6]
-        if formula == "mean_of_rows":
-            known = [mean for mean in means if mean is not None]
-            values = [statistics.fmean(known)] if len(known) == len(means) else []
-        else:
-            values = values_for(folder, formula, choice)
-        means.append(statistics.fmean(values) if values else None)
-        decimals = len(paper.partition(".")[2]) or 1
-        result = f"{means[-1]:.{decimals}f}" if values else "-"
-        cells.append((label, metric, paper, result, str(len(values))))
-    return cells
+from bert_tf.sweeps.recipe_table import best_run, with_results
 
 
 def main(command: str, *arguments: str) -> None:

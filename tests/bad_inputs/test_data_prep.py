@@ -16,9 +16,9 @@ from run_programs import Result, assert_refused
 from tiny_bert import SPECIAL
 from tiny_corpus import create
 
-from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.sample_data.build import SampleDataConfig, build_sample_data
+from bert_tf.corpus import text_blocks
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.sample_data.build import SampleDataConfig, build_sample_data
 from bert_tf.tokenization.vocabulary import write_vocabulary
 
 RECORDS = "bert_tf.data_prep.create_pretraining_data"

@@ -6,7 +6,7 @@ from json_files import read_json, write_json
 from refusals import refused
 from squad_data import data_of, paragraph_of
 
-from bert_tf.fine_tuning import record_files
+from bert_tf.runs import record_files
 from bert_tf.tasks.squad import ensemble
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 

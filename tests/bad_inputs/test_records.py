@@ -9,7 +9,7 @@ from refusals import refused_with
 from run_programs import assert_refused, run_mains
 from tiny_bert import write_architecture
 
-from bert_tf.pretraining import damaged_records, pretraining_batches, record_checks
+from bert_tf.pretraining import batches, damaged_records, record_checks
 from bert_tf.training.lifecycle.error_messages import READ_ERRORS
 
 GOOD = record()
@@ -141,7 +141,7 @@ def test_record_files_are_refused_before_training(folder, name, words):
 def test_a_bad_record_stops_the_input_pipeline_and_is_named(folder, name, words):
     paths = [str(folder / "good"), str(folder / name)]
     with pytest.raises(READ_ERRORS):
-        for _ in pretraining_batches.training_batches(paths, SIZES, 4, 1, 10).take(50):
+        for _ in batches.training_batches(paths, SIZES, 4, 1, 10).take(50):
             pass
     message = damaged_records.explain_read_error(paths, SIZES)
     assert all(word in message for word in words), message

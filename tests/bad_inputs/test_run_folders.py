@@ -12,7 +12,7 @@ from bert_tf.conversion import read_weights
 from bert_tf.modeling import BertEncoder, arrays_by_name
 from bert_tf.storage import safetensors_format, weights
 from bert_tf.training.lifecycle import run_state
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.training_config import to_json_dict
 
 VOCABULARY = [*SPECIAL, "a"]

@@ -27,7 +27,7 @@ from safetensors.numpy import load_file, save_file
 
 import bert_tf
 from bert_tf import modeling
-from bert_tf.conversion import assign, hugging_face_weight_files, read_weights
+from bert_tf.conversion import assign, hugging_face_weights, read_weights
 from bert_tf.conversion.pytorch_file import read_tensors
 
 ENCODER = (
@@ -303,9 +303,7 @@ def test_shards_of_h5_files(foreign, tmp_path):
 def test_a_folder_prefers_safetensors_then_bin_then_h5(foreign, tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(foreign / "tf_model_h5/TFBertForPreTraining", folder)
-    assert (
-        hugging_face_weight_files.find_weights(str(folder)) == f"{folder}/tf_model.h5"
-    )
+    assert hugging_face_weights.find_weights(str(folder)) == f"{folder}/tf_model.h5"
     other = foreign / "pytorch_model_bin/zip_pretraining"
     shutil.copy(other / "pytorch_model.bin", folder)
     bin_arrays = read_weights(str(other)).arrays

@@ -26,8 +26,8 @@ from bert_tf.conversion import (
     WRITABLE_DIALECTS,
     convert,
     read_weights,
-    write_checkpoint,
     write_weights,
+    writer,
 )
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.modeling import (
@@ -39,7 +39,7 @@ from bert_tf.modeling import (
     variables_by_name,
 )
 from bert_tf.pretrained import load
-from bert_tf.storage import checkpoint_dialects, files
+from bert_tf.storage import dialects, files
 
 CONFIG = BertConfig(60, 16, 2, 2, 24, max_position_embeddings=20, type_vocab_size=2)
 VOCABULARY = [
@@ -73,11 +73,9 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     read = read_weights(write_weights(weights, str(tmp_path / "out"), dialect))
     assert_same_arrays(read.arrays, weights.arrays)
     names = os.listdir(tmp_path / "out")
-    assert checkpoint_dialects.marks_in(names) and checkpoint_dialects.has_weights(
-        names
-    )
-    assert all(map(checkpoint_dialects.WRITABLE[dialect].is_own_file, names))
-    assert all(map(checkpoint_dialects.is_file_of_checkpoint, names))
+    assert dialects.marks_in(names) and dialects.has_weights(names)
+    assert all(map(dialects.WRITABLE[dialect].is_own_file, names))
+    assert all(map(dialects.is_file_of_checkpoint, names))
     assert read.config == CONFIG
     assert read.vocabulary == VOCABULARY
     assert read.unknown == ()
@@ -139,7 +137,7 @@ def test_a_checkpoint_is_replaced_after_the_new_one_was_read(
     write_weights(weights_of(MODELS["tagger"]), source, "bert-tf")
     folder = str(tmp_path / "out") if place == "local" else "ram://checked/out"
     write_weights(weights_of(MODELS["span"]), folder, "hugging_face")
-    real = write_checkpoint.read_weights
+    real = writer.read_weights
 
     def read_damaged(path, slots=False):
         contents = real(path, slots)
@@ -147,7 +145,7 @@ def test_a_checkpoint_is_replaced_after_the_new_one_was_read(
             contents.arrays["bert/embeddings/word_embeddings"][0] += 1
         return contents
 
-    monkeypatch.setattr(write_checkpoint, "read_weights", read_damaged)
+    monkeypatch.setattr(writer, "read_weights", read_damaged)
     with refused("differs from the written weights, first in bert/emb"):
         convert(source, folder, "hugging_face")
     kept = read_weights(folder).arrays
@@ -160,7 +158,7 @@ def test_a_checkpoint_is_replaced_after_the_new_one_was_read(
 def test_a_file_that_appears_during_the_conversion_is_kept(tmp_path, monkeypatch):
     source, mine = str(tmp_path / "source"), tmp_path / "out/mine.txt"
     write_weights(weights_of(MODELS["tagger"]), source, "bert-tf")
-    real = write_checkpoint.read_weights
+    real = writer.read_weights
 
     def read_and_write_mine(path, slots=False):
         if path != source:
@@ -168,7 +166,7 @@ def test_a_file_that_appears_during_the_conversion_is_kept(tmp_path, monkeypatch
             mine.write_text("mine")
         return real(path, slots)
 
-    monkeypatch.setattr(write_checkpoint, "read_weights", read_and_write_mine)
+    monkeypatch.setattr(writer, "read_weights", read_and_write_mine)
     with refused(r"contains mine.txt"):
         convert(source, str(mine.parent), "hugging_face")
     assert mine.read_text() == "mine"

@@ -13,9 +13,9 @@ from tiny_corpus import (
     vocabulary_file,
 )
 
-from bert_tf.data_prep import word_counts
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import inspection
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.runners import inspection
+from bert_tf.vocabularies import word_counts
 
 _counter = functools.cache(word_counts._counter)
 

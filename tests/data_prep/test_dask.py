@@ -16,8 +16,8 @@ from refusals import refused
 from run_programs import assert_refused, run_mains
 from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 
-from bert_tf.data_prep.runners import dask
-from bert_tf.data_prep.runners.base_runner_and_steps import create_records
+from bert_tf.runners import dask
+from bert_tf.runners.base import create_records
 
 distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
 ROOT = pathlib.Path(__file__).parents[2]
@@ -169,9 +169,9 @@ class Run:
 
     def __init__(self, job, output, cluster):
         (script := output.parent / "run.py").write_text(
-            "import sys\nfrom bert_tf.data_prep.pretraining_data.records_config import "
-            "RecordsConfig\nfrom bert_tf.data_prep.runners import dask, "
-            "base_runner_and_steps as runner\n"
+            "import sys\nfrom bert_tf.record_creation.records_config import "
+            "RecordsConfig\nfrom bert_tf.runners import dask, "
+            "base as runner\n"
             "from bert_tf.errors import InputError\nprepare = "
             "runner.prepare\ndef begin(*arguments):\n    print('ready', "
             "flush=True)\n    return prepare(*arguments)\nrunner.prepare = begin\n"

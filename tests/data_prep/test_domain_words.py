@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from reference import new_words as reference
 from refusals import refused
 
-from bert_tf.data_prep import domain_words, word_counts
-from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.corpus import text_blocks
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.vocabularies import domain_words, word_counts
 
 SPECIAL = ["[PAD]", "[unused5]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[unused1]"]
 PIECES = [

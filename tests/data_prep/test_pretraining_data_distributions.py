@@ -12,20 +12,17 @@ import numpy as np
 import pytest
 from reference import pretraining_data as released
 
-from bert_tf.data_prep.pretraining_data import repeat_cut_and_pair
-from bert_tf.data_prep.pretraining_data.documents_and_sentences import (
-    Documents,
-    offsets,
-)
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.masking import counter_based_random, masking_algorithm
-from bert_tf.masking.counter_based_random import Purpose
+from bert_tf.masking import algorithm, random_draws
+from bert_tf.masking.random_draws import Purpose
+from bert_tf.record_creation import sentence_pairs
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.record_creation.segments import Documents, offsets
 
 CLS, SEP, MASK = 2, 3, 4
 V = 400
 CONTINUES = set(range(300, 400))
 IS_SUFFIX = np.array([i in CONTINUES for i in range(V)])
-VOCABULARY = masking_algorithm.Vocabulary(V, CLS, SEP, MASK, 1, IS_SUFFIX, "")
+VOCABULARY = algorithm.Vocabulary(V, CLS, SEP, MASK, 1, IS_SUFFIX, "")
 
 
 def corpus(documents=60, seed=3):
@@ -60,12 +57,12 @@ def created_examples(config, documents):
     arrays = as_documents(documents)
     rows = np.concatenate(
         list(
-            repeat_cut_and_pair.paired_rows(
+            sentence_pairs.paired_rows(
                 config, Documents.joined([arrays, arrays]), len(arrays), VOCABULARY
             )
         )
     )
-    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
+    columns = algorithm.mask_rows(config, rows, VOCABULARY)
     found = []
     for i in range(len(rows)):
         length = int(columns["input_mask"][i].sum())
@@ -127,10 +124,8 @@ FIGURES = {
 
 
 def random_keys(seed, count):
-    seed_key = counter_based_random.seed_key(seed)
-    return counter_based_random.derive_keys(
-        seed_key, Purpose.SENTENCE, np.arange(count)
-    )
+    seed_key = random_draws.seed_key(seed)
+    return random_draws.derive_keys(seed_key, Purpose.SENTENCE, np.arange(count))
 
 
 def chi_square(sample, other_sample):
@@ -189,7 +184,7 @@ def test_numbers_of_examples_equal_the_released_values():
     for seed in range(40):
         config = RecordsConfig("", dupe_factor=1, random_seed=seed)
         arrays = as_documents(documents)
-        spans = repeat_cut_and_pair.pair_documents(
+        spans = sentence_pairs.pair_documents(
             config, Documents.joined([arrays, arrays]), len(arrays), 0
         )
         counts[True].append(len(spans))
@@ -210,7 +205,7 @@ def test_truncation_removes_as_many_tokens_as_the_released_rule():
     lengths = np.array([(rng.randint(1, 60), rng.randint(1, 60)) for _ in range(500)])
     keys = random_keys(1, 500)
     zeros = np.zeros(500, np.int64)
-    spans = repeat_cut_and_pair._truncate(
+    spans = sentence_pairs._truncate(
         config, keys, zeros, lengths[:, 0], zeros, lengths[:, 1], zeros > 0
     )
     for i, (a, b) in enumerate(lengths):
@@ -225,9 +220,7 @@ def test_truncation_removes_as_many_tokens_as_the_released_rule():
 def test_truncation_removes_tokens_from_the_front_and_the_back_with_equal_probability():
     keys = random_keys(1, 20000)
     for tosses in (1, 7, 64, 65, 200):
-        heads = counter_based_random.count_heads(
-            keys, Purpose.TRIM_A, np.full(20000, tosses)
-        )
+        heads = random_draws.count_heads(keys, Purpose.TRIM_A, np.full(20000, tosses))
         rng = np.random.default_rng(tosses)
         expected = rng.binomial(tosses, 0.5, 20000)
         assert chi_square(heads.tolist(), expected.tolist()) < 6
@@ -240,10 +233,10 @@ def test_prediction_counts_are_rounded_half_to_even_as_released():
     config = RecordsConfig("")
     lengths = np.arange(3, 129)
     expected = [min(20, max(1, round(int(length) * 0.15))) for length in lengths]
-    assert masking_algorithm.prediction_counts(config, lengths).tolist() == expected
-    assert masking_algorithm.prediction_counts(config, np.array([30])).tolist() == [4]
+    assert algorithm.prediction_counts(config, lengths).tolist() == expected
+    assert algorithm.prediction_counts(config, np.array([30])).tolist() == [4]
     half_up = RecordsConfig("", round_half_up=True)
-    assert masking_algorithm.prediction_counts(half_up, np.array([30])).tolist() == [5]
+    assert algorithm.prediction_counts(half_up, np.array([30])).tolist() == [5]
 
 
 def positions_of(columns):
@@ -256,7 +249,7 @@ def positions_of(columns):
 def rows_of(config, parts, copies):
     """Returns `copies` sequences [CLS] A [SEP] B [SEP]; only `key` differs."""
     a, b = parts
-    rows = np.zeros(copies, masking_algorithm.row_dtype(config.max_seq_length, V))
+    rows = np.zeros(copies, algorithm.row_dtype(config.max_seq_length, V))
     rows["key"] = random_keys(5, copies)
     rows["length_a"], rows["length_b"] = len(a), len(b)
     rows["ids"][:, : len(a) + len(b) + 3] = [CLS, *a, SEP, *b, SEP]
@@ -267,7 +260,7 @@ def rows_of(config, parts, copies):
 def test_a_word_continues_over_sep_as_released(apart):
     config = RecordsConfig("", do_whole_word_mask=True, keep_words_apart_at_sep=apart)
     rows = rows_of(config, ([10, 11, 12], [310, 13, 14, 15, 16, 17]), 400)
-    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
+    columns = algorithm.mask_rows(config, rows, VOCABULARY)
     masked_together = [
         {3, 5} <= {*p} or not {3, 5} & {*p} for p in positions_of(columns)
     ]
@@ -280,7 +273,7 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
         "", do_whole_word_mask=True, replace_whole_words=whole_words, masked_lm_prob=0.5
     )
     rows = rows_of(config, ([10, 310, 311], [11, 312, 313]), 3000)
-    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
+    columns = algorithm.mask_rows(config, rows, VOCABULARY)
     ids = columns["input_ids"]
     masked = ids == MASK
     rows_with_a = np.array(
@@ -296,7 +289,7 @@ def test_replacement_is_drawn_for_each_token_as_released(whole_words):
 def test_a_word_that_exceeds_the_budget_is_skipped():
     config = RecordsConfig("", do_whole_word_mask=True)
     rows = rows_of(config, ([10, 310, 311, 312], [11, 313, 314]), 50)
-    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
+    columns = algorithm.mask_rows(config, rows, VOCABULARY)
     assert not columns["masked_lm_weights"].any()
 
 
@@ -314,7 +307,7 @@ def test_ngrams_are_drawn_by_the_rule_of_the_model_garden(whole_words):
         [17, 18, 313, 19, 20, 21, 22, 23, 24],
     )
     rows = rows_of(config, (a, b), 4000)
-    columns = masking_algorithm.mask_rows(config, rows, VOCABULARY)
+    columns = algorithm.mask_rows(config, rows, VOCABULARY)
     created = positions_of(columns)
     words = [[1, 2], [3], [4], [5], [6, 7, 8], [9], [10], [12], [13, 14]]
     words += [[i] for i in range(15, 21)]

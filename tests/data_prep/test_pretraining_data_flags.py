@@ -6,7 +6,7 @@ from json_files import read_json
 from run_programs import assert_refused, run_lines, run_main
 from tiny_corpus import WORDS, corpus, text_of
 
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.record_creation.records_config import RecordsConfig
 
 # The flags of google-research/bert's create_pretraining_data.py and their defaults. The
 # default of do_lower_case is the casing of the vocabulary.

@@ -11,7 +11,7 @@ import tensorflow as tf
 from refusals import refused
 from tiny_corpus import MANY_SEGMENTS, contents, create
 
-from bert_tf.data_prep.runners import output_checks_and_manifest, stages
+from bert_tf.runners import outputs, stages
 
 ROOT = pathlib.Path(__file__).parents[2]
 # This program creates records on a small tmpfs and enlarges the tmpfs after each
@@ -19,8 +19,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import local, base_runner_and_steps
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.runners import local, base
 vocabulary, source, folder, flags = json.loads(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
 steps, size = [], 16
@@ -28,7 +28,7 @@ while True:
     try:
         config = RecordsConfig(vocabulary, **flags)
         with local.LocalRunner(1) as each:
-            base_runner_and_steps.create_records(each, config, source, [folder + "/a.tfrecord"])
+            base.create_records(each, config, source, [folder + "/a.tfrecord"])
         break
     except InputError as error:
         steps.append([str(error), [name for name in os.listdir(folder) if name[0] != "."]])
@@ -52,7 +52,7 @@ def full_in_tensorflow(*_, **__):
     [
         (tf.io.TFRecordWriter, "write", full_in_tensorflow),
         (stages, "assemble_shard", full),
-        (output_checks_and_manifest.files, "write_json", full),
+        (outputs.files, "write_json", full),
     ],
 )
 def test_a_full_disk_in_a_stage_is_reported_and_the_run_resumes(

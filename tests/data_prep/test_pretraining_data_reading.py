@@ -12,10 +12,10 @@ import text_files
 from refusals import refused
 from tiny_corpus import create, make
 
-from bert_tf.data_prep.corpus import text_formats
-from bert_tf.data_prep.corpus.sources import seekable_files
-from bert_tf.data_prep.pretraining_data import documents_and_sentences
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
+from bert_tf.corpus import text_formats
+from bert_tf.corpus.sources import seekable_files
+from bert_tf.record_creation import segments
+from bert_tf.record_creation.records_config import RecordsConfig
 
 
 def cut(config, paths):
@@ -23,7 +23,7 @@ def cut(config, paths):
         str(path): text_formats.format_of(str(path), config.input_format)
         for path in paths
     }
-    return documents_and_sentences.cut(
+    return segments.cut(
         config.with_format_of(found.values()), seekable_files(found, "nowhere")
     )
 
@@ -37,7 +37,7 @@ def sentences_of(tmp_path, contents, segment_bytes=4 << 20, **flags):
     config = RecordsConfig("", segment_bytes=segment_bytes, **flags)
     found = []
     for number, segment in enumerate(cut(config, paths)):
-        for texts, numbers in documents_and_sentences.read_sentences(
+        for texts, numbers in segments.read_sentences(
             config.with_format_of(["text"]), segment
         ):
             found += [
@@ -87,7 +87,7 @@ def test_cutting_into_segments_does_not_change_documents(
 
 
 def test_a_document_over_the_size_limit_is_named(tmp_path, vocab_file, monkeypatch):
-    monkeypatch.setattr(documents_and_sentences, "MAX_DOCUMENT_BYTES", 3000)
+    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
     flags = {"segment_bytes": 1000, "max_seq_length": 32, "dupe_factor": 1}
     line, before = "wab wac wad\n", "wae\n\n" * 100
     fits = before + line * (2900 // len(line)) + "\n" + line * 9
@@ -126,12 +126,12 @@ def test_tensorflow_datasets_are_cut_into_segments_and_read(tmp_path, vocab_file
         vocab_file, input_format="tfds", tfds_name="tiny:train", tfds_data_dir=folder,
         segment_bytes=25,
     )  # fmt: skip
-    pieces = documents_and_sentences.cut(config, [])
+    pieces = segments.cut(config, [])
     assert len(pieces) > 1
     found = [
         block
         for segment in pieces
-        for block in documents_and_sentences.read_sentences(config, segment)
+        for block in segments.read_sentences(config, segment)
     ]
     assert [text for texts, _ in found for text in texts] == [
         "wab wac",
@@ -156,9 +156,7 @@ def test_white_space_of_several_bytes_ends_sentences_as_a_space_does(test_data):
             f"{space}A.{space}{space}B c!{space}",
             f"C?{space}(D{space}c…{space}E",
         ]
-        found, numbers = documents_and_sentences.split_sentences(
-            paragraphs, np.arange(4)
-        )
+        found, numbers = segments.split_sentences(paragraphs, np.arange(4))
         assert found == [
             "He "
             "left.", "She came.", "Ann slept.", "Bob ate.", "A.", "B c!", "C?", "(D c…",

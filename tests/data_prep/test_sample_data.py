@@ -9,7 +9,7 @@ from json_files import read_json
 from refusals import refused
 from run_programs import run_main
 
-from bert_tf.data_prep.sample_data import build
+from bert_tf.sample_data import build
 
 DOCUMENTS = 700
 PARTS = ("train", "dev", "test")

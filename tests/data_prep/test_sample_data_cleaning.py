@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from bert_tf.data_prep.sample_data import cleaning, documentation, sentences
+from bert_tf.sample_data import cleaning, documentation, sentences
 
 
 def prose(docstring):

@@ -2,8 +2,8 @@
 
 import random
 
-from bert_tf.data_prep.sample_data import train_dev_test_split as split
-from bert_tf.data_prep.sample_data.cleaning import Document, Text
+from bert_tf.sample_data import splits as split
+from bert_tf.sample_data.cleaning import Document, Text
 
 
 def document(*lines: str, library="python"):

@@ -19,11 +19,11 @@ from refusals import refused
 from run_programs import run_mains
 from tiny_corpus import corpus
 
-from bert_tf.data_prep import word_counts
-from bert_tf.data_prep.corpus import text_blocks, text_formats
-from bert_tf.data_prep.pretraining_data import documents_and_sentences
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import base_runner_and_steps
+from bert_tf.corpus import text_blocks, text_formats
+from bert_tf.record_creation import segments
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.runners import base
+from bert_tf.vocabularies import word_counts
 
 ENDINGS = [
     *text_files.TEXT_ENDINGS, *text_files.WIKIEXTRACTOR_ENDINGS,
@@ -117,17 +117,17 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(documents_and_sentences, "cut", interrupt)
+        patched.setattr(segments, "cut", interrupt)
         with pytest.raises(KeyboardInterrupt):
             create(*arguments, **SMALL_SEGMENTS)
     assert list(tmp_path.glob("out/.a.work/*/unpacked-000000"))
-    monkeypatch.setattr(base_runner_and_steps, "unpack", interrupt)
+    monkeypatch.setattr(base, "unpack", interrupt)
     assert create(*arguments, **SMALL_SEGMENTS) == expected
 
 
 def test_beam_reads_packed_input(tmp_path, vocab_file):
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
-    from bert_tf.data_prep.runners import beam
+    from bert_tf.runners import beam
 
     documents, packed = texts(60), tmp_path / "packed"
     packed.mkdir()
@@ -138,9 +138,7 @@ def test_beam_reads_packed_input(tmp_path, vocab_file):
     expected = create(vocab_file, source, local, **SMALL_SEGMENTS)
     output = tmp_path / "beam/a.tfrecord"
     config = RecordsConfig(vocab_file, **SMALL_SEGMENTS)
-    base_runner_and_steps.create_records(
-        beam.BeamRunner(""), config, source, [str(output)]
-    )
+    base.create_records(beam.BeamRunner(""), config, source, [str(output)])
     assert output.read_bytes() == expected
     assert not list(output.parent.glob(".*"))
 
@@ -348,7 +346,7 @@ def test_documents_without_text_are_empty(tmp_path, vocab_file):
 def test_a_document_that_is_too_large_is_named_by_its_source(
     tmp_path, vocab_file, monkeypatch
 ):
-    monkeypatch.setattr(documents_and_sentences, "MAX_DOCUMENT_BYTES", 3000)
+    monkeypatch.setattr(segments, "MAX_DOCUMENT_BYTES", 3000)
     texts = ["\n".join([word] * 100) for word in ("wab", "wac")] + [
         "wad\n" * 3000,
         "wae",

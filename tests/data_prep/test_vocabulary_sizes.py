@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from reference import tokenizer as reference
 
-from bert_tf.data_prep import vocabulary_learning
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
+from bert_tf.vocabularies import learning
 
 # German verbs and their forms. Most forms occur once, so a low threshold makes each
 # form an entry.
@@ -28,8 +28,8 @@ HELD_OUT = FORMS[::3]
 
 def learn(counts, size, **settings):
     """Learns a vocabulary of `size` entries and returns those that are not reserved."""
-    config = vocabulary_learning.VocabularyConfig(size, num_unused_tokens=0, **settings)
-    learned = vocabulary_learning.learn(counts, config)
+    config = learning.VocabularyConfig(size, num_unused_tokens=0, **settings)
+    learned = learning.learn(counts, config)
     assert len(learned.tokens) == len(set(learned.tokens)) == size
     reserved = {*SPECIAL_TOKENS, *(f"[unused{n}]" for n in range(learned.missing))}
     return [token for token in learned.tokens if token not in reserved], learned
@@ -90,9 +90,9 @@ def test_words_of_more_than_50_characters_are_not_entries():
 @pytest.fixture
 def remembered(monkeypatch):
     """Runs the learner once for each list of words and threshold."""
-    learner = functools.cache(vocabulary_learning._learn_subwords)
+    learner = functools.cache(learning._learn_subwords)
     replaced = lambda words, threshold: learner(tuple(words), threshold)  # noqa: E731
-    monkeypatch.setattr(vocabulary_learning, "_learn_subwords", replaced)
+    monkeypatch.setattr(learning, "_learn_subwords", replaced)
 
 
 def random_words(number):
@@ -127,7 +127,7 @@ def test_more_entries_are_not_worse_on_real_text(test_data):
         word.decode() for word in tokenizer.words(text[:60_000]).numpy().tolist()
     )
     held_out = text[-30_000:].split("\n")
-    at_two = len(vocabulary_learning._learn_subwords(counts.most_common(), 2)) + 5
+    at_two = len(learning._learn_subwords(counts.most_common(), 2)) + 5
     measured = []
     for share in (0.9, 0.95, 0.98, 1, 1.005, 1.02, 1.1, 1.5, 2, 4):
         entries, _ = learn(counts, round(at_two * share))

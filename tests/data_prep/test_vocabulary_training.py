@@ -10,10 +10,10 @@ from reference import tokenizer as reference
 from refusals import refused
 from run_programs import assert_refused, run_main
 
-from bert_tf.data_prep import word_counts
-from bert_tf.data_prep.corpus import text_blocks
-from bert_tf.data_prep.vocabulary_learning import VocabularyConfig, learn
+from bert_tf.corpus import text_blocks
 from bert_tf.tokenization import load_vocabulary
+from bert_tf.vocabularies import word_counts
+from bert_tf.vocabularies.learning import VocabularyConfig, learn
 
 LINES = [
     "The lower one is lower than the lowest; the newest is the widest.",

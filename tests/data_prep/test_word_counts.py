@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reference import tokenizer as reference
 
-from bert_tf.data_prep import word_counts
-from bert_tf.data_prep.corpus import text_blocks
+from bert_tf.corpus import text_blocks
 from bert_tf.progress import map_in_order
+from bert_tf.vocabularies import word_counts
 
 # All examples of a test may share the fixtures, because they only replace attributes of
 # modules.

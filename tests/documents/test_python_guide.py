@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from guide_program import program, write_checkpoints, write_records
 
-from bert_tf.export import export_check
+from bert_tf.export import check
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ def test_the_example_of_the_readme_trains_and_exports_a_classifier(
 ):
     monkeypatch.chdir(tmp_path)
     initialize = forked_checks.initialize
-    monkeypatch.setattr(export_check.CheckProcess, "__init__", initialize)
+    monkeypatch.setattr(check.CheckProcess, "__init__", initialize)
     write_checkpoints(tmp_path)
     exec(compile(program(ROOT / "README.md"), "README.md", "exec"), {})
     served = tf.saved_model.load("served/1").signatures["serving_default"]

@@ -5,11 +5,7 @@ import os
 import pytest
 from shared_exports import exported, faster_exports
 
-from bert_tf.export import (
-    export_check,
-    lite_or_onnx_checks_and_speed,
-    saved_model_writing,
-)
+from bert_tf.export import check, file_checks, saved_model_writing
 
 __all__ = ["exported", "faster_exports"]
 
@@ -33,11 +29,11 @@ def without_export_check(monkeypatch):
 
     For tests that compare the outputs themselves.
     """
-    monkeypatch.setattr(export_check, "CheckProcess", _NoProcess)
-    for module in (saved_model_writing, lite_or_onnx_checks_and_speed):
+    monkeypatch.setattr(check, "CheckProcess", _NoProcess)
+    for module in (saved_model_writing, file_checks):
         monkeypatch.setattr(module, "outputs_of", lambda *_: [])
     monkeypatch.setattr(
-        export_check, "judge", lambda *_, **__: {"outputs": [], "metric": None}
+        check, "judge", lambda *_, **__: {"outputs": [], "metric": None}
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from model_file_checks import TEXTS, check_predictions, path_of, predictor
 from processors import needs_bfloat16
 
-from bert_tf.export import export_check
+from bert_tf.export import check
 from bert_tf.export.formats import FORMATS
 
 
@@ -44,7 +44,7 @@ def test_a_text_has_the_same_output_in_any_batch(exported, kind):
 @pytest.mark.medium
 def test_a_text_has_the_same_output_in_bfloat16(exported):
     check_rows(
-        exported("pair", "bfloat16"), "pair", export_check.LIMITS["bfloat16"].difference
+        exported("pair", "bfloat16"), "pair", check.LIMITS["bfloat16"].difference
     )
 
 
@@ -53,8 +53,8 @@ def test_a_text_has_the_same_output_in_bfloat16(exported):
 def test_a_text_has_the_same_output_in_onnx_runtime_alone(exported, precision):
     for name in ("onnxruntime", "tf2onnx", "tokenizers"):
         pytest.importorskip(name)
-    from bert_tf.export.onnx import onnx_client
+    from bert_tf.export.onnx import client
 
-    model = onnx_client.Model(path_of(exported, "onnx", "classification", precision))
+    model = client.Model(path_of(exported, "onnx", "classification", precision))
     alone = [model([text])[0] for text in TEXTS]
     check_predictions(model(TEXTS), alone, 1e-5)

@@ -17,7 +17,7 @@ from processors import EMULATION, needs_bfloat16
 from refusals import refused
 from run_programs import assert_refused, run_main
 
-from bert_tf.export import export_check, export_folder, exporter
+from bert_tf.export import api, check, layout
 from bert_tf.export.served import ServedClassifier, load_served
 from bert_tf.export.served.fill_mask import ServedPretrainer
 from bert_tf.export.served.multiple_choice import ServedChoice
@@ -29,7 +29,7 @@ from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.training import mixed_precision
 from bert_tf.training.training_config import TrainingConfig, to_json_dict
 
-SINGLE, HALF = export_check.LIMITS["float32"], export_check.LIMITS["bfloat16"]
+SINGLE, HALF = check.LIMITS["float32"], check.LIMITS["bfloat16"]
 
 
 @export_models.EACH_KIND
@@ -94,20 +94,20 @@ def test_emulated_bfloat16_is_named_as_the_reason(
     monkeypatch.setattr(mixed_precision, "_CPU_INFO", str(tmp_path / "cpuinfo"))
 
     def refuse(*_):
-        raise export_check.ExportCheckError("It differs. Nothing was exported.")
+        raise check.ExportCheckError("It differs. Nothing was exported.")
 
-    monkeypatch.setattr(export_check, "judge", refuse)
+    monkeypatch.setattr(check, "judge", refuse)
     remedy = r"Give precision=float32 for servers like this machine\."
     message = rf"bfloat16 is emulated, .* {remedy}"
     with pytest.raises(
-        export_check.ExportCheckError,
+        check.ExportCheckError,
         match=rf"It differs\. Nothing was exported\. {message}",
     ):
         export_models.export("embedding", tmp_path, precision="bfloat16")
     assert re.search(f"warning: {message}", caplog.text)
 
     with pytest.raises(
-        export_check.ExportCheckError, match=r"^It differs\. Nothing was exported\.$"
+        check.ExportCheckError, match=r"^It differs\. Nothing was exported\.$"
     ):
         export_models.export("embedding", tmp_path)
 
@@ -115,7 +115,7 @@ def test_emulated_bfloat16_is_named_as_the_reason(
 def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch):
     export_models.save_with_bias(monkeypatch, [1.5, 0, 0])
     with pytest.raises(
-        export_check.ExportCheckError,
+        check.ExportCheckError,
         match=r"The SavedModel differs .* Nothing was exported",
     ):
         export_models.export("classification", tmp_path)
@@ -139,7 +139,7 @@ def test_a_saved_model_that_needs_this_library_is_refused(tmp_path, monkeypatch)
 
     monkeypatch.setattr(tf.saved_model, "save", save_python)
     with pytest.raises(
-        export_check.ExportCheckError, match="contains the operation EagerPyFunc, which"
+        check.ExportCheckError, match="contains the operation EagerPyFunc, which"
     ):
         export_models.export("embedding", tmp_path)
     assert not os.listdir(tmp_path / "served")
@@ -181,7 +181,7 @@ def test_a_checkpoint_in_the_folder_of_a_run_has_the_threshold_of_the_run(tmp_pa
         ({}, True),
         ({"null_score_diff_threshold": -1e9}, False),
     ):
-        job = exporter._job(path, ServingSettings(**settings), None, "1", {})
+        job = api._job(path, ServingSettings(**settings), None, "1", {})
         served = load_served(job.checkpoint, job.settings)
         outputs = served.from_texts(["a b"], ["c d e f g h a b c"])
         assert outputs["no_answer"].numpy().tolist() == [not has_answer]
@@ -191,9 +191,9 @@ def test_other_folders_are_no_versions(tmp_path):
     for name in ("3", "²", "x4", "05"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
-    assert export_folder.newest_version(str(tmp_path)).endswith("05")
+    assert layout.newest_version(str(tmp_path)).endswith("05")
     (tmp_path / "6").mkdir()
-    assert export_folder.next_version(str(tmp_path)) == 7
+    assert layout.next_version(str(tmp_path)) == 7
 
 
 def test_a_model_is_not_named_after_its_version(tmp_path):
@@ -203,16 +203,14 @@ def test_a_model_is_not_named_after_its_version(tmp_path):
     (tmp_path / "mine/7/tflite").mkdir()
     names = ("mine", "mine/7", "mine/7/", "mine/7/tflite/int8.tflite", "2024")
     expected = ["mine", "mine", "mine", "int8.tflite", "2024"]
-    assert [
-        export_folder.model_name(str(tmp_path / name)) for name in names
-    ] == expected
+    assert [layout.model_name(str(tmp_path / name)) for name in names] == expected
 
 
 def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
     folder = "ram://versions"
     files.write_text(f"{folder}/1/saved_model.pb", "")
     files.write_text(f"{folder}/2/variables/variables.index", "")
-    assert export_folder.newest_version(folder) == f"{folder}/1"
+    assert layout.newest_version(folder) == f"{folder}/1"
     assert "2 is the newest version, but has no saved_model.pb" in caplog.text
 
 
@@ -227,7 +225,7 @@ def test_a_version_of_another_program_is_kept(
         return {"outputs": [], "metric": None}
 
     with monkeypatch.context() as patched:
-        patched.setattr(export_check, "judge", judge)
+        patched.setattr(check, "judge", judge)
         with refused(r"written .*served/1 meanwhile\. Start"):
             export_models.export("regression", tmp_path)
     assert other.read_text() == "of another program"
@@ -382,7 +380,7 @@ def test_values_may_differ_only_where_a_decision_is_close(served, limits, pair, 
 
 def failed_outputs(served, limits, *pairs):
     """Returns the outputs in which two models differ too much."""
-    results = export_check.compare(served, "serving_default", pairs, limits)
+    results = check.compare(served, "serving_default", pairs, limits)
     return [each.output for each in results if not each.passed]
 
 

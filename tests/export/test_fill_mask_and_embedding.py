@@ -16,8 +16,8 @@ from refusals import refused
 
 import bert_tf
 from bert_tf.conversion import convert
-from bert_tf.export import exporter
-from bert_tf.export.lite import lite_conversion
+from bert_tf.export import api
+from bert_tf.export.lite import conversion
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.pretrained import load
@@ -297,7 +297,7 @@ def test_the_prompt_is_in_the_files_of_all_formats(tmp_path, name):
     given = {"max_seq_length": 8, f"{name}_precisions": ["float32"], "format": name}
     if name == "tflite":
         given |= {"tflite_text_input": True, "format": "both"}
-    version = exporter.export(
+    version = api.export(
         str(tmp_path / "model"), str(tmp_path / "served"), ServingSettings(**given)
     )
 
@@ -343,9 +343,9 @@ def test_a_prompt_that_a_text_may_continue_is_refused_in_files_with_texts(tmp_pa
     pytest.importorskip("ai_edge_litert")
     embedder(tmp_path, prompts={"prompts": {"q": "a"}})
     settings = ServingSettings(format="tflite", tflite_text_input=True, prompt_name="q")
-    job = exporter._job(str(tmp_path), settings, None, "1", {})
+    job = api._job(str(tmp_path), settings, None, "1", {})
     with refused("last word of the prompt 'a' may continue in the text"):
-        lite_conversion.prepare(job)
+        conversion.prepare(job)
 
 
 def test_the_model_of_an_old_folder_of_sentence_transformers(tmp_path):

@@ -18,9 +18,9 @@ from refusals import refused
 from tables_of_rows import write_rows
 
 import bert_tf
-from bert_tf.export import export_check
+from bert_tf.export import check
 from bert_tf.export.served import load_served
-from bert_tf.fine_tuning import dev_split
+from bert_tf.runs import dev_split
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation
@@ -175,12 +175,10 @@ def test_another_metric_is_refused_even_if_all_outputs_are_close_enough(
     tmp_path, monkeypatch
 ):
     data = write_rows(tmp_path / "dev.jsonl", rows_of("classification", 40))
-    monkeypatch.setitem(
-        export_check.LIMITS, "float32", export_check.Limits(np.inf, 100, 0.5)
-    )
+    monkeypatch.setitem(check.LIMITS, "float32", check.Limits(np.inf, 100, 0.5))
     export_models.save_with_bias(monkeypatch, [9, 0, 0])
     message = r"has the accuracy .* on 40 examples .* Nothing was exported"
-    with pytest.raises(export_check.ExportCheckError, match=message):
+    with pytest.raises(check.ExportCheckError, match=message):
         export_models.export("classification", tmp_path, dev_data=data)
     assert not os.listdir(tmp_path / "served")
 

@@ -9,9 +9,9 @@ from reference import long_texts as reference
 from refusals import refused
 
 import bert_tf
-from bert_tf.export import exporter
+from bert_tf.export import api
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.lite import lite_conversion
+from bert_tf.export.lite import conversion
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.export.signature_requests import serialized_example
@@ -70,7 +70,7 @@ def test_predictor_averages_the_windows_of_each_format(
         checks.need_packages(format)
     path, model = write_checkpoint("classification", tmp_path)
     settings = ServingSettings(format=format)
-    folder = exporter.export(path, str(tmp_path / "served"), settings)
+    folder = api.export(path, str(tmp_path / "served"), settings)
     rows = [expected("classification", model, text, ROOM // 2) for text in TEXTS]
     file = f"{folder}/{format}/float32.{format}"
     found = bert_tf.Predictor(folder if format == "saved_model" else file)(TEXTS)
@@ -93,6 +93,6 @@ def test_programs_that_would_truncate_texts_get_no_files(tmp_path):
     path, _ = write_checkpoint("classification", tmp_path)
     settings = ServingSettings(format="tflite", tflite_text_input=True)
     with refused(r"cannot take texts, .* long_texts=windows\. Leave out"):
-        exporter.export(path, str(tmp_path / "served"), settings)
+        api.export(path, str(tmp_path / "served"), settings)
     served = load_served(bert_tf.load(path))
-    assert not lite_conversion._can_run_in_mediapipe(served)
+    assert not conversion._can_run_in_mediapipe(served)

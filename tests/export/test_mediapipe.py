@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.export.lite import lite_conversion, mediapipe_metadata
+from bert_tf.export.lite import conversion, mediapipe_metadata
 
 tasks = pytest.importorskip("mediapipe.tasks.python.text", exc_type=ImportError)
 schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
@@ -83,7 +83,7 @@ def test_reasons_for_files_without_metadata_are_logged(
     embedding = {"prompts": {"q": prompt}, "default_prompt_name": "q"}
     served = export_models.served(model, tokenizer, embedding=embedding)
     with caplog.at_level(logging.INFO):
-        assert not lite_conversion._can_run_in_mediapipe(served)
+        assert not conversion._can_run_in_mediapipe(served)
     assert message in caplog.text
 
 

@@ -17,7 +17,7 @@ from run_programs import assert_refused, run_main
 
 import bert_tf
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.lite import lite_conversion, mediapipe_metadata
+from bert_tf.export.lite import conversion, mediapipe_metadata
 
 # An export of ONNX files takes seconds, and one of TFLite files is that of the
 # SavedModel.
@@ -182,7 +182,7 @@ def of_others(_):
 
 
 def newer(_):
-    return lite_conversion.with_files(
+    return conversion.with_files(
         b"TFL3" * 10, {"bert_tf.json": b'{"new": 1}', "vocab.txt": b""}
     )
 

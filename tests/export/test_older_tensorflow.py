@@ -18,7 +18,7 @@ import export_models
 import pytest
 
 import bert_tf
-from bert_tf.export import export_check, export_check_program, saved_model_writing
+from bert_tf.export import check, check_process, saved_model_writing
 from bert_tf.export.served import load_served
 from bert_tf.export.signature_requests import example_requests
 
@@ -50,7 +50,7 @@ def test_all_signatures_give_the_same_outputs_in_tensorflow_2_12(
         content = pickle.dumps(requests, protocol=0)
         file.write(content.replace(b"cnumpy._core.", b"cnumpy.core."))
 
-    monkeypatch.setattr(export_check.pickle, "dump", dump)
+    monkeypatch.setattr(check.pickle, "dump", dump)
     compare_outputs(exported, oldest_python, export_models.KINDS, tmp_path)
 
 
@@ -83,16 +83,14 @@ def compare_outputs(exported, python, kinds, tmp_path):
         signatures[kind] = served[kind].signatures()
         requests[kind] = saved_model_writing.warm_up_requests(served[kind])
         requests[kind] += example_requests(
-            served[kind], signatures[kind], export_check.EXAMPLES, ()
+            served[kind], signatures[kind], check.EXAMPLES, ()
         )
-    with contextlib.closing(export_check.CheckProcess(python)) as process:
+    with contextlib.closing(check.CheckProcess(python)) as process:
         found = process.run(folders, list(requests.values()))
     for kind, outputs in zip(kinds, found, strict=True):
-        expected = export_check_program.outputs_of(signatures[kind], requests[kind])
-        limits = export_check.LIMITS["float32"]
-        report = export_check.judge(
-            served[kind], requests[kind], expected, outputs, limits
-        )
+        expected = check_process.outputs_of(signatures[kind], requests[kind])
+        limits = check.LIMITS["float32"]
+        report = check.judge(served[kind], requests[kind], expected, outputs, limits)
         assert {each["signature"] for each in report["outputs"]} == set(
             signatures[kind]
         )

@@ -17,9 +17,9 @@ from tables_of_rows import write_rows
 from tiny_bert import small_config
 
 import bert_tf
-from bert_tf.export import export_check, exporter
+from bert_tf.export import api, check
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.onnx import onnx_conversion
+from bert_tf.export.onnx import conversion
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
 
@@ -37,7 +37,7 @@ def test_a_file_has_standard_operators(exported, kind):
         onnx.checker.check_model(model)
         assert {node.domain for node in model.graph.node} <= {"", "ai.onnx"}
         versions = {each.domain: each.version for each in model.opset_import}
-        assert versions[""] == onnx_conversion.OPSET
+        assert versions[""] == conversion.OPSET
         types = {each.name: each.type.tensor_type for each in model.graph.input}
         assert {each.elem_type for each in types.values()} == {onnx.TensorProto.INT32}
         sizes = [dim.dim_value for each in types.values() for dim in each.shape.dim]
@@ -101,8 +101,8 @@ def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
     )
     folder = f"{tmp_path}/served/1"
     settings = ServingSettings(format="onnx", onnx_precisions=("float32",))
-    exporter.export(checkpoint, f"{tmp_path}/served", settings)
-    exporter.export(checkpoint, f"{tmp_path}/saved", ServingSettings())
+    api.export(checkpoint, f"{tmp_path}/served", settings)
+    api.export(checkpoint, f"{tmp_path}/saved", ServingSettings())
     for version in (folder, f"{tmp_path}/saved/1"):
         with open(
             f"{version}/assets.extra/vocab.txt", encoding="utf-8", newline=""
@@ -132,8 +132,8 @@ def test_ids_are_line_numbers_with_an_odd_vocabulary(tmp_path):
 def test_tasks_with_other_outputs_have_no_client(tmp_path):
     for kind, number in ("classification", 1), ("fill_mask", 0):
         path, _ = export_models.write_checkpoint(kind, tmp_path)
-        job = exporter._job(path, ServingSettings(format="onnx"), None, "1", {})
-        assert len(onnx_conversion.prepare(job).extra) == number
+        job = api._job(path, ServingSettings(format="onnx"), None, "1", {})
+        assert len(conversion.prepare(job).extra) == number
 
 
 def test_all_files_of_a_folder_are_listed(exported):
@@ -156,7 +156,7 @@ def one_product(weights):
         [shapes["y"]],
         [onnx.numpy_helper.from_array(weights, "weights")],
     )
-    versions = [helper.make_opsetid("", onnx_conversion.OPSET)]
+    versions = [helper.make_opsetid("", conversion.OPSET)]
     model = helper.make_model(graph, opset_imports=versions, ir_version=8)
     return model.SerializeToString()
 
@@ -164,7 +164,7 @@ def one_product(weights):
 def test_large_rows_do_not_coarsen_other_rows():
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((64, 32)).astype(np.float32)
-    quantized = onnx_conversion.quantize(one_product(weights))
+    quantized = conversion.quantize(one_product(weights))
     x = rng.standard_normal((4, 64)).astype(np.float32)
     x *= np.array([[1], [1000], [0], [1e-3]], np.float32)
 
@@ -187,7 +187,7 @@ def test_products_do_not_saturate_in_16_bits(inputs):
     weights[:, 0] = 3.0  # the largest sums
     weights[:, 1] = -3.0
     weights[:, 2] = 0.0
-    quantized = onnx_conversion.quantize(one_product(weights))
+    quantized = conversion.quantize(one_product(weights))
 
     x = np.array([[1], [-1]], np.float32) * np.ones(inputs, np.float32)
     (y,) = session_of(quantized).run(None, {"x": x})
@@ -212,7 +212,7 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
     rows = [{"text": text, "label": label.decode()} for text, label in pairs]
     write_rows(data, rows)
 
-    quantize = onnx_conversion.quantize
+    quantize = conversion.quantize
 
     def quantize_other_weights(model):
         found = onnx.ModelProto.FromString(quantize(model))
@@ -221,11 +221,11 @@ def test_int8_files_are_refused_for_their_metric(tmp_path, monkeypatch):
                 tensor.raw_data = bytes(reversed(tensor.raw_data))
         return found.SerializeToString()
 
-    monkeypatch.setattr(onnx_conversion, "quantize", quantize_other_weights)
+    monkeypatch.setattr(conversion, "quantize", quantize_other_weights)
     settings = ServingSettings(format="onnx", onnx_precisions=["int8"])
     with pytest.raises(
-        export_check.ExportCheckError,
+        check.ExportCheckError,
         match=r"int8\.onnx has the accuracy .* Nothing was",
     ):
-        exporter.export(path, str(tmp_path / "int8"), settings, str(data))
+        api.export(path, str(tmp_path / "int8"), settings, str(data))
     assert not os.listdir(tmp_path / "int8")

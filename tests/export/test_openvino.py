@@ -13,8 +13,8 @@ from refusals import refused
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import export_check, lite_or_onnx_checks_and_speed
-from bert_tf.export.lite_or_onnx_file import open_file
+from bert_tf.export import check, file_checks
+from bert_tf.export.model_file import open_file
 
 checks.need_packages("onnx")
 onnx = pytest.importorskip("onnx")
@@ -27,7 +27,7 @@ with_openvino = pytest.mark.skipif(
 )
 # Of differences in bfloat16, 99 % are smaller than the limit of exports. Single values
 # of a few tokens may be larger.
-LIMIT, LARGEST = export_check.LIMITS["bfloat16"].difference, 0.1
+LIMIT, LARGEST = check.LIMITS["bfloat16"].difference, 0.1
 
 
 @with_openvino
@@ -99,11 +99,11 @@ def test_an_export_keeps_a_file_that_openvino_cannot_run(
 
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        lite_or_onnx_checks_and_speed,
+        file_checks,
         "find_spec",
         lambda name: name == "openvino" or find(name),
     )
-    monkeypatch.setattr(lite_or_onnx_checks_and_speed, "_report_of_openvino", fails)
+    monkeypatch.setattr(file_checks, "_report_of_openvino", fails)
     version = export_models.export(
         "embedding", tmp_path, format="onnx", onnx_precisions=("float32",)
     )

@@ -12,7 +12,7 @@ from reference import conlleval
 
 import bert_tf
 from bert_tf.export.served.tagger import TagTable
-from bert_tf.export.served.tensor_helpers import substrings
+from bert_tf.export.served.tensor_operations import substrings
 from bert_tf.tasks.ner import conll
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_results import NerResults

@@ -8,7 +8,7 @@ from export_models import call
 from model_file_checks import saved_model
 
 from bert_tf.export.served import load_served
-from bert_tf.export.served.tensor_helpers import checked_ids
+from bert_tf.export.served.tensor_operations import checked_ids
 from bert_tf.export.signature_requests import serialized_example
 from bert_tf.pretrained import load
 

@@ -13,7 +13,7 @@ from json_files import edit_json
 from refusals import refused
 
 import bert_tf
-from bert_tf.export import exporter
+from bert_tf.export import api
 from bert_tf.export.served import load_served
 from bert_tf.export.serving_settings import ServingSettings
 
@@ -165,7 +165,7 @@ def test_a_fine_tuned_folder_of_hugging_face_is_served_for_its_head(
     words = [*VOCABULARY, *(f"w{number}" for number in range(150 - len(VOCABULARY)))]
     (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     with caplog.at_level(logging.INFO, "bert_tf"):
-        job = exporter._job(str(folder), ServingSettings(), None, "1", given)
+        job = api._job(str(folder), ServingSettings(), None, "1", given)
     facts = job.checkpoint.facts
     assert facts.get("labels", []) == labels
     assert {key: facts[key] for key in {**given, **assumed}} == {**given, **assumed}
@@ -179,7 +179,7 @@ def test_a_fine_tuned_folder_of_hugging_face_is_served_for_its_head(
     }
     signatures = load_served(job.checkpoint, job.settings).signatures("ids")
     if name == "token_classification":  # one of them is also written and read
-        saved = exporter.export(str(folder), str(tmp_path / "out"), facts=given)
+        saved = api.export(str(folder), str(tmp_path / "out"), facts=given)
         signatures = tf.saved_model.load(saved).signatures
     outputs = signatures["ids"](**inputs)
     for key in outputs.keys() & {"logits", "score", "start_logits", "end_logits"}:

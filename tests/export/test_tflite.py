@@ -13,9 +13,9 @@ from model_file_checks import OUTPUTS, TEXTS, path_of
 from refusals import refused
 
 import bert_tf
-from bert_tf.export import export_check, exporter, lite_or_onnx_checks_and_speed
+from bert_tf.export import api, check, file_checks
 from bert_tf.export.formats import FORMATS
-from bert_tf.export.lite import lite_conversion
+from bert_tf.export.lite import conversion
 from bert_tf.export.serving_settings import ServingSettings
 
 interpreter = pytest.importorskip("ai_edge_litert.interpreter", exc_type=ImportError)
@@ -121,7 +121,7 @@ def test_a_fixed_length_gives_the_predictions_of_that_length(
 @pytest.fixture
 def wrong_files(tmp_path, monkeypatch):
     """A function that exports a classifier whose files of one precision are wrong."""
-    original = lite_conversion.convert
+    original = conversion.convert
 
     def export(wrong, format, *precisions):
         def convert(served, file, length):
@@ -130,7 +130,7 @@ def wrong_files(tmp_path, monkeypatch):
             with export_models.with_bias(served, [9, 0, 0]):
                 return original(served, file, length)
 
-        monkeypatch.setattr(lite_conversion, "convert", convert)
+        monkeypatch.setattr(conversion, "convert", convert)
         settings = {"format": format, "tflite_precisions": precisions}
         return export_models.export("classification", tmp_path, **settings)
 
@@ -139,7 +139,7 @@ def wrong_files(tmp_path, monkeypatch):
 
 def test_a_file_with_other_outputs_is_refused(tmp_path, wrong_files):
     message = r"float32\.tflite differs .* Nothing was exported"
-    with pytest.raises(export_check.ExportCheckError, match=message):
+    with pytest.raises(check.ExportCheckError, match=message):
         wrong_files("float32", "tflite", "float32")
     assert not os.listdir(tmp_path / "served")
 
@@ -174,10 +174,10 @@ def test_int8_is_judged_by_a_metric_of_many_examples_or_by_answers(
             "label": np.array([b"a"], object),
         }
     ]
-    found = lite_or_onnx_checks_and_speed._limits_of("int8", examples, outputs)
+    found = file_checks._limits_of("int8", examples, outputs)
     assert (found.judges_values, found.different_answers) == (judges_values, share)
     del outputs[0]["label"]
-    assert lite_or_onnx_checks_and_speed._limits_of("int8", 0, outputs).judges_values
+    assert file_checks._limits_of("int8", 0, outputs).judges_values
 
 
 @pytest.mark.medium
@@ -188,9 +188,7 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
     )
     model = bert_tf.BertEncoder(config, seed=3)
     path = export_models.save(model, tmp_path / "model")
-    folder = exporter.export(
-        path, str(tmp_path / "lite"), ServingSettings(format="tflite")
-    )
+    folder = api.export(path, str(tmp_path / "lite"), ServingSettings(format="tflite"))
     sizes = [
         os.path.getsize(f"{folder}/tflite/{each}.tflite")
         for each in FORMATS["tflite"].precisions
@@ -207,7 +205,7 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
     )
     assert single < 1e-5 < half < 1e-2 and 1e-3 < quantized < 0.1
 
-    original = lite_conversion.convert
+    original = conversion.convert
 
     def convert_zeros(served, *settings):
         forward = served.outputs
@@ -218,15 +216,13 @@ def test_int8_files_are_quantized_and_wrong_vectors_are_refused(tmp_path, monkey
         monkeypatch.setattr(served, "outputs", forward)
         return model
 
-    monkeypatch.setattr(lite_conversion, "convert", convert_zeros)
+    monkeypatch.setattr(conversion, "convert", convert_zeros)
     settings = ServingSettings(format="tflite", tflite_precisions=["int8"])
-    with pytest.raises(export_check.ExportCheckError, match=r"int8\.tflite differs"):
-        exporter.export(path, str(tmp_path / "zeros"), settings)
+    with pytest.raises(check.ExportCheckError, match=r"int8\.tflite differs"):
+        api.export(path, str(tmp_path / "zeros"), settings)
     assert not os.listdir(tmp_path / "zeros")
 
 
 def test_the_number_of_tokens_ends_at_the_last_one():
     for mask, expected in (([1, 1, 0, 0], 2), ([0, 0], 1), ([1, 0, 1, 0], 3), ([1], 1)):
-        assert (
-            lite_conversion._num_tokens({"input_mask": np.array([mask])}, 4) == expected
-        )
+        assert conversion._num_tokens({"input_mask": np.array([mask])}, 4) == expected

@@ -12,9 +12,9 @@ from json_files import write_json
 from refusals import refused
 from tiny_corpus import write_records
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.pretraining import damaged_records, record_checks
-from bert_tf.pretraining.pretraining_batches import (
+from bert_tf.pretraining.batches import (
     describe_origins,
     evaluation_batches,
     training_batches,
@@ -26,11 +26,12 @@ SIZES = {"S": 4, "P": 2, "V": 1000, "T": 2}
 def write(path, start, count):
     """Writes `count` records; the first id of record number n is `start` + n."""
     shapes = {
-        f.name: [int(SIZES.get(d, d)) for d in f.shape] for f in features.PRETRAINING
+        f.name: [int(SIZES.get(d, d)) for d in f.shape]
+        for f in record_format.PRETRAINING
     }
     columns = {name: np.zeros([count, *shape]) for name, shape in shapes.items()}
     columns["input_ids"][:, 0] = np.arange(start, start + count)
-    return write_records(path, features.encode(columns, features.PRETRAINING))
+    return write_records(path, record_format.encode(columns, record_format.PRETRAINING))
 
 
 def ids(batch):

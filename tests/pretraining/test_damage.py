@@ -12,7 +12,7 @@ from refusals import refused
 from tiny_corpus import write_records
 
 from bert_tf.errors import InputError
-from bert_tf.pretraining import damaged_records, pretraining_batches
+from bert_tf.pretraining import batches, damaged_records
 
 GOOD, SIZES = hostile_records.record(), hostile_records.SIZES
 RECORDS = [bytes([number]) * (50 + number) for number in range(10)]
@@ -164,7 +164,7 @@ def test_a_damaged_record_is_reported(tmp_path, number):
     path = write(tmp_path / "a.tfrecord", [GOOD] * 2000)
     flip(path, number * (16 + len(GOOD)) + DATA)
     with pytest.raises((tf.errors.DataLossError, InputError)) as raised:
-        for _ in pretraining_batches.evaluation_batches([path], SIZES, 8):
+        for _ in batches.evaluation_batches([path], SIZES, 8):
             pass
     message = str(raised.value)
     if number:  # the first record of each file is checked before training

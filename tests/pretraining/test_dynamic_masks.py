@@ -11,14 +11,14 @@ from json_files import read_json, write_json
 from refusals import refused
 from run_programs import assert_each_refused, run_lines, run_well
 
-from bert_tf import features
-from bert_tf.data_prep.pretraining_data.expected_distribution import DistributionCheck
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import inspection, stages
+from bert_tf import record_format
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
-from bert_tf.pretraining.pretraining_batches import evaluation_batches, training_batches
+from bert_tf.pretraining.batches import evaluation_batches, training_batches
+from bert_tf.record_creation.distribution import DistributionCheck
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.runners import inspection, stages
 
 LENGTH, PREDICTIONS = 40, 6
 SIZES = {"S": LENGTH, "P": PREDICTIONS, "V": len(tiny_corpus.VOCABULARY), "T": 2}
@@ -109,13 +109,13 @@ def test_unmasked_records_take_less_space_than_the_text(folder, test_data, tmp_p
 
 def test_ids_of_a_large_vocabulary_are_packed_into_32_bits():
     (ids, *_), (small, *_) = (
-        features.unmasked((1 << 16) + 1),
-        features.unmasked(1 << 16),
+        record_format.unmasked((1 << 16) + 1),
+        record_format.unmasked(1 << 16),
     )
     assert (ids.name, small.name) == ("ids_int32", "ids_uint16")
     values = np.array([[65536, 0, 7, 0], [1, 2, 3, 4]])
-    records = features.encode({ids.name: values}, [ids])
-    parse = features.parser([ids], {"S": 4}, keep_int64=True)
+    records = record_format.encode({ids.name: values}, [ids])
+    parse = record_format.parser([ids], {"S": 4}, keep_int64=True)
     assert parse(records)[ids.name].numpy().tolist() == values.tolist()
     packed = tf.train.Example.FromString(records[0]).features.feature[ids.name]
     assert packed.bytes_list.value == [np.array([65536, 0, 7], "<i4").tobytes()]

@@ -11,12 +11,12 @@ import tiny_corpus
 from golden_checkpoints import assert_close_arrays, assert_same_arrays
 from json_files import read_json
 
-from bert_tf import features
-from bert_tf.data_prep.pretraining_data.records_config import RecordsConfig
-from bert_tf.data_prep.runners import stages
+from bert_tf import record_format
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_batches import training_batches
+from bert_tf.pretraining.batches import training_batches
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.runners import stages
 from bert_tf.training.trainer import TrainingData
 
 LENGTH, PREDICTIONS, BATCH = 40, 6, 8
@@ -114,7 +114,7 @@ def test_a_run_reads_parts_if_its_checkpoint_has_their_position(tmp_path):
 
 @pytest.mark.slow
 def test_runs_with_parts_resume_on_other_numbers_of_workers(tmp_path):
-    examples = features.encode(layout_runs.columns(), features.PRETRAINING)
+    examples = record_format.encode(layout_runs.columns(), record_format.PRETRAINING)
     records = tiny_corpus.write_records(tmp_path / "records", examples)
     workers = {
         number: {"kind": "multi_worker_mirrored", "workers": number, "records": records}

@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, variables_by_name
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 
 PROGRAM = "bert_tf.run_scripts.run_pretraining"
 FIELDS = {**tiny_bert.CONFIG, "vocab_size": len(tiny_corpus.VOCABULARY)}

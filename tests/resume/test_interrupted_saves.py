@@ -14,8 +14,8 @@ from valid_checkpoints import latest_valid_step
 
 from bert_tf.storage import files
 from bert_tf.training.callbacks import HeldOutData
-from bert_tf.training.lifecycle import save_and_restore
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+from bert_tf.training.lifecycle import checkpoint
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.training_config import RuntimeConfig
 
 
@@ -67,7 +67,7 @@ class SynchronousExecutor:
         pass
 
     def submit(self, call):
-        future = save_and_restore.concurrent.futures.Future()
+        future = checkpoint.concurrent.futures.Future()
         future.set_result(call())
         return future
 
@@ -102,7 +102,7 @@ def killed(tmp_path_factory):
         # If a background thread saved checkpoints, files would change during a copy of
         # the folder.
         monkeypatch.setattr(
-            save_and_restore.concurrent.futures,
+            checkpoint.concurrent.futures,
             "ThreadPoolExecutor",
             SynchronousExecutor,
         )

@@ -10,14 +10,14 @@ from run_programs import run_python
 READ = """
 import importlib, json, sys
 from absl import flags
-from bert_tf.run_scripts import fine_tuning_main
+from bert_tf.cli import fine_tuning
 from bert_tf.training.training_config import RunPhases
 
 main = importlib.import_module(sys.argv[1])
 flags.FLAGS(sys.argv[1:])
 given = flags.FLAGS.flag_values_dict()
 phases = RunPhases(flags.FLAGS.do_train, flags.FLAGS.do_eval, flags.FLAGS.do_predict)
-read = fine_tuning_main.run_settings
+read = fine_tuning.run_settings
 settings, again = (read(main._PROGRAM, phases) for _ in range(2))
 assert settings == again and flags.FLAGS.flag_values_dict() == given
 assert "tensorflow" not in sys.modules

@@ -16,7 +16,7 @@ DRIVER = """
 import importlib, json, os, shutil, signal, sys
 import tensorflow_text
 from bert_tf.storage import atomic_files
-import bert_tf.conversion, bert_tf.feature_extraction.feature_files, bert_tf.export.exporter
+import bert_tf.conversion, bert_tf.feature_extraction.feature_files, bert_tf.export.api
 
 module, argv, every = json.loads(sys.argv[1])
 main = importlib.import_module(module)

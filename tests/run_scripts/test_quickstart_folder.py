@@ -4,6 +4,7 @@ from absl.testing import flagsaver
 from json_files import read_json
 from refusals import refused
 
+from bert_tf.quickstart import stages
 from bert_tf.run_scripts import quickstart
 
 
@@ -31,12 +32,12 @@ def test_a_quickstart_continues_in_its_folder(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         (tmp_path / "sample").mkdir()
 
-    monkeypatch.setattr(quickstart, "run_command", run_command)
+    monkeypatch.setattr(stages, "run_command", run_command)
     for expected in (1, 2, 2):
         quickstart.check_output_dir(str(tmp_path))
-        stages = quickstart.Stages(str(tmp_path), quickstart.SMOKE)
+        of_folder = stages.Stages(".", str(tmp_path), stages.SMOKE)
         try:
-            stages.run("sample data", "sample", quickstart.SAMPLE_DATA)
+            of_folder.run("sample data", "sample", stages.SAMPLE_DATA)
         except KeyboardInterrupt:
             assert not runs[1:]
         assert len(runs) == expected

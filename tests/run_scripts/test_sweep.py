@@ -19,11 +19,11 @@ from run_programs import run_lines, run_mains
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from bert_tf.fine_tuning.dev_split import DevResult
-from bert_tf.run_scripts.sweeps import results
-from bert_tf.run_scripts.sweeps.plan import PlannedRun, make_plan, parse_grid
-from bert_tf.run_scripts.sweeps.sweep_files import SweepStore
+from bert_tf.runs.dev_split import DevResult
 from bert_tf.storage.locks import try_lock
+from bert_tf.sweeps import results
+from bert_tf.sweeps.plan import PlannedRun, make_plan, parse_grid
+from bert_tf.sweeps.store import SweepStore
 
 MODULE = "bert_tf.run_scripts.sweep"
 TESTS = pathlib.Path(fake_sweep.__file__).parent

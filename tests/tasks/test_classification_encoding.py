@@ -10,7 +10,7 @@ from reference import multiple_choice as reference
 from small_vocabulary import PLAIN, TOKENIZER, random_text
 from squad_data import INPUTS
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.text_examples import TextExample
 
@@ -81,8 +81,8 @@ def test_labels_pass_through_record_files(task_type):
     encoded = task.encode(
         [TextExample("cat", None, label) for label in given], TOKENIZER, LENGTH
     )
-    records = features.encode(encoded.columns, task.table)
-    parsed = features.parser(task.table, {**task.sizes, "S": LENGTH})(
+    records = record_format.encode(encoded.columns, task.table)
+    parsed = record_format.parser(task.table, {**task.sizes, "S": LENGTH})(
         tf.constant(records)
     )
     assert parsed["label_ids"].dtype == (

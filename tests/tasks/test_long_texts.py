@@ -11,8 +11,8 @@ from reference import long_texts as reference
 from tiny_bert import SPECIAL
 from tiny_objectives import gradients, make_objective
 
-from bert_tf.fine_tuning import batches
-from bert_tf.fine_tuning.class_weights import weights_of_records
+from bert_tf.runs import batches
+from bert_tf.runs.class_weights import weights_of_records
 from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task

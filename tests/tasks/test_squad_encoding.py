@@ -24,9 +24,9 @@ from squad_data import (
 )
 from tokenizer_pairs import pair
 
-from bert_tf import features
-from bert_tf.fine_tuning import record_files
-from bert_tf.tasks import pieces_and_doc_stride_windows as task_windows
+from bert_tf import record_format
+from bert_tf.runs import record_files
+from bert_tf.tasks import windows as task_windows
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.squad.squad_encoding import WindowSettings
 from bert_tf.tasks.squad.squad_task import check_room
@@ -359,7 +359,7 @@ def test_record_files_equal_the_released_ones(tmp_path, monkeypatch):
     shuffled = oracle.shuffled_for_training(oracle.read_examples(data, True, True))
     expected = oracle.features(shuffled, reference, 24, 8, 5, True)
     records = tf.data.TFRecordDataset(written.path).batch(10**6)
-    parsed = features.parser(features.SPAN, {"S": 24})(next(iter(records)))
+    parsed = record_format.parser(record_format.SPAN, {"S": 24})(next(iter(records)))
     assert len(examples) > 60 and len(parsed) == 7
     for name, values in parsed.items():
         field = FIELDS.get(name, name)

@@ -12,10 +12,10 @@ from refusals import refused
 from tiny_bert import SPECIAL
 
 from bert_tf.config import BertConfig
-from bert_tf.data_prep.vocabulary_learning import VocabularyConfig, learn
 from bert_tf.pretrained import Pretrained
 from bert_tf.tokenization import BertTokenizer, check_size, load_vocabulary
 from bert_tf.tokenization.vocabulary import recorded_casing, write_vocabulary
+from bert_tf.vocabularies.learning import VocabularyConfig, learn
 
 GOOD = [*SPECIAL, "a", "##b"]
 

@@ -13,8 +13,8 @@ from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import NO_LOOKUP, FailureMessages
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
-from bert_tf.training.step import non_finite_diagnosis
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.step import debug_nans
 from bert_tf.training.step.objective import ORIGIN
 from bert_tf.training.training_config import RuntimeConfig
 
@@ -184,7 +184,7 @@ def test_debug_nans_names_the_layer_of_a_bert_model():
     }
     batch |= {name: tf.ones([2, 1], tf.int32) for name in TARGETS}
     batch["masked_lm_weights"] = tf.ones([2, 1])
-    cause = non_finite_diagnosis.find_cause(objective, batch, tf.constant([1, 2]))
+    cause = debug_nans.find_cause(objective, batch, tf.constant([1, 2]))
     assert cause.endswith("/bert/layer_0/attention/query")
 
 

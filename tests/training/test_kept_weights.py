@@ -11,7 +11,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
-from bert_tf.training.lifecycle.save_and_restore import restore_weights
+from bert_tf.training.lifecycle.checkpoint import restore_weights
 from bert_tf.training.training_config import RuntimeConfig
 
 

@@ -11,24 +11,24 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.storage import atomic_files
-from bert_tf.training import metrics_and_summaries
-from bert_tf.training.metrics_and_summaries import Summaries, log_step_cost
+from bert_tf.training import summaries
 from bert_tf.training.step.step_runner import StepResult
+from bert_tf.training.summaries import Summaries, log_step_cost
 from bert_tf.training.training_config import RuntimeConfig
 
 
 def test_tensorboard_reads_texts_and_hyperparameters(tmp_path):
-    summaries = Summaries(str(tmp_path), 0)
+    writer = Summaries(str(tmp_path), 0)
     values = {
         "learning_rate": 1e-4,
         "init_checkpoint": None,
         "data": {"S": 64},
         "jit": True,
     }
-    summaries.write_hyperparameters(values)
-    summaries.write("train", 10, {"loss": 2.5})
-    summaries.write_text("eval", 10, "samples", "the **cat**")
-    summaries.flush()
+    writer.write_hyperparameters(values)
+    writer.write("train", 10, {"loss": 2.5})
+    writer.write_text("eval", 10, "samples", "the **cat**")
+    writer.flush()
     train = EventAccumulator(str(tmp_path / "train")).Reload()
     eval_ = EventAccumulator(str(tmp_path / "eval")).Reload()
     (event,) = eval_.Tensors("samples")
@@ -78,11 +78,9 @@ def result_of(steps):
 
 def test_the_rates_of_the_steps_do_not_include_tracing_and_evaluation(monkeypatch):
     clock = [100.0]
-    monkeypatch.setattr(metrics_and_summaries.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(summaries.time, "monotonic", lambda: clock[0])
     objective = runs.Regression(0, "float32")
-    accumulator = metrics_and_summaries.MetricAccumulator(
-        objective, {"tokens_per_sec": 64}
-    )
+    accumulator = summaries.MetricAccumulator(objective, {"tokens_per_sec": 64})
     clock[0] += 8.0
     accumulator.add(result_of(1), secs=8.0)  # traces the graph
     assert "tokens_per_sec" not in accumulator.values()

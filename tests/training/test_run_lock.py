@@ -11,7 +11,7 @@ from refusals import refused
 
 from bert_tf.errors import TrainingInterrupted
 from bert_tf.storage import locks
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.stop_signals import record_stop_signals
 from bert_tf.training.trainer import TrainingData
 from bert_tf.training.training_config import RuntimeConfig

@@ -14,10 +14,7 @@ from json_files import read_json, write_json
 from refusals import refused
 
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import (
-    CheckpointMetadata,
-    RunFolder,
-)
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.trainer import Trainer
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 

@@ -8,8 +8,8 @@ from reference import optimization as reference
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, depths_by_name
-from bert_tf.training.step.learning_rate_by_step_and_layer import scheduled_rate
 from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.step.schedule import scheduled_rate
 from bert_tf.training.training_config import OPTIMIZERS, SCHEDULES, TrainingConfig
 
 

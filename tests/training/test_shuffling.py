@@ -9,7 +9,7 @@ import pytest
 PROGRAM = """
 import sys
 import tensorflow as tf
-from bert_tf.pretraining.pretraining_batches import shuffle
+from bert_tf.pretraining.batches import shuffle
 
 numbers = tf.data.Dataset.range(30)
 

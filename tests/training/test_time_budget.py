@@ -9,7 +9,7 @@ import pytest
 from reference import optimization as reference
 from refusals import refused
 
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.training_config import RuntimeConfig
 
 # Far above the expected value, because a machine can stand still for a minute.

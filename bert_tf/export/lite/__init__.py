@@ -1,6 +1,6 @@
 """TFLite files: models that run with LiteRT on phones and CPUs.
 
-Read in this order: `mediapipe_metadata` (what MediaPipe's tasks read),
-`lite_conversion` (converts a served model, writes a file with vocabulary, labels and
-facts, reads it, and runs it with LiteRT).
+Read in this order: `mediapipe_metadata` (what MediaPipe's tasks read), `conversion`
+(converts a served model, writes a file with vocabulary, labels and facts, reads it, and
+runs it with LiteRT).
 """

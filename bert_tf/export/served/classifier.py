@@ -10,8 +10,8 @@ from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import InputError
 from bert_tf.export.output_decoding import separator_of
 from bert_tf.export.served import windows
-from bert_tf.export.served.served_model_and_signatures import ServedModel
-from bert_tf.export.served.tensor_helpers import Tensors, best_gaps, rank_gaps
+from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.tensor_operations import Tensors, best_gaps, rank_gaps
 from bert_tf.export.serving_settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained

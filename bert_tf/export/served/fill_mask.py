@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.served_model_and_signatures import ServedModel, TextFunctions
-from bert_tf.export.served.tensor_helpers import Tensors, in_parts, rank_gaps
+from bert_tf.export.served.base import ServedModel, TextFunctions
+from bert_tf.export.served.tensor_operations import Tensors, in_parts, rank_gaps
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS

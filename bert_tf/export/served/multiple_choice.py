@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.served_model_and_signatures import ServedModel
-from bert_tf.export.served.tensor_helpers import Tensors, best_gaps, rank_gaps
+from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.tensor_operations import Tensors, best_gaps, rank_gaps
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.pretrained import Pretrained

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from bert_tf.conversion.sentence_transformers import check_supported, prompt_of
 from bert_tf.errors import check_choice
-from bert_tf.export.served.served_model_and_signatures import ServedModel
-from bert_tf.export.served.tensor_helpers import Tensors
+from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.tensor_operations import Tensors
 from bert_tf.export.serving_settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import Pretrained

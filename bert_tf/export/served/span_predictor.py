@@ -7,9 +7,9 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.served import answers_in_graph, windows
-from bert_tf.export.served.served_model_and_signatures import ServedModel
-from bert_tf.export.served.tensor_helpers import Tensors, substrings
+from bert_tf.export.served import answers, windows
+from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.tensor_operations import Tensors, substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.pretrained import Pretrained
@@ -80,7 +80,7 @@ class ServedSpanPredictor(ServedModel):
         settings = self._settings
         limits = self._window_settings
         questions = self.tokenizer.tokenize(question)[:, : limits.max_query_length]
-        contexts = answers_in_graph.tokenize(context, self.tokenizer)
+        contexts = answers.tokenize(context, self.tokenizer)
         question_length = tf.cast(questions.row_lengths(), tf.int32)
         room = self.max_seq_length - SPECIAL_TOKENS - question_length
         parts = windows.split(
@@ -96,20 +96,16 @@ class ServedSpanPredictor(ServedModel):
         )
 
         # The possible answers of all windows, as bytes of the context.
-        found = answers_in_graph.candidates(
+        found = answers.candidates(
             parts, start_logits, end_logits, inputs["input_mask"], settings
         )
-        found = answers_in_graph.in_bytes(found, contexts)
+        found = answers.in_bytes(found, contexts)
         # Many candidates can be the same long word, so only different ones become
         # texts.
-        found = answers_in_graph.distinct(found, found.start, found.end)
-        found = answers_in_graph.distinct(found, substrings(context, *found[:3]))
-        null = answers_in_graph.null_scores(
-            parts, start_logits, end_logits, tf.size(context)
-        )
-        return self._outputs(
-            answers_in_graph.best(found, null, settings), found, context
-        )
+        found = answers.distinct(found, found.start, found.end)
+        found = answers.distinct(found, substrings(context, *found[:3]))
+        null = answers.null_scores(parts, start_logits, end_logits, tf.size(context))
+        return self._outputs(answers.best(found, null, settings), found, context)
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
         """Returns how closely answers were decided, relative to the scores."""
@@ -148,28 +144,28 @@ class ServedSpanPredictor(ServedModel):
                     yield (example.question, example.context), example.answers
             return
         names = (*self.text_names, "answers")
-        for number, (question, context, answers) in column_values(path, names):
+        for number, (question, context, correct) in column_values(path, names):
             place = f"{path}, line {number}"
-            if not isinstance(answers, list) or not (answers or version_2):
+            if not isinstance(correct, list) or not (correct or version_2):
                 raise InputError(
                     f"{place}: 'answers' must be a list of texts, such as [\"1066\"]."
                 )
             texts = (text_of(question, place), text_of(context, place))
-            yield texts, tuple(text_of(answer, place) for answer in answers)
+            yield texts, tuple(text_of(answer, place) for answer in correct)
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
         """Returns the official F1 of the answers."""
         metrics = AnswerMetrics(self._settings)
-        for text, answers in zip(outputs["answer"], correct, strict=True):
+        for text, known in zip(outputs["answer"], correct, strict=True):
             answer = text.decode("utf-8", "replace")
             # The best threshold, for which the last two values are, is not used.
-            metrics.add(SquadExample("", "", (), "", answers), answer, answer, 0.0)
+            metrics.add(SquadExample("", "", (), "", known), answer, answer, 0.0)
         return "f1", metrics.results()["f1"]
 
     def _outputs(
         self,
-        best: answers_in_graph.Best,
-        found: answers_in_graph.Candidates,
+        best: answers.Best,
+        found: answers.Candidates,
         contexts: Any,
     ) -> dict[str, Any]:
         """Returns the outputs of the signature; candidates are in bytes of contexts."""

@@ -1,6 +1,6 @@
 """Splits the tokens of long texts into windows, in the graph.
 
-The windows are those of `tasks.pieces_and_doc_stride_windows`, which are the windows of
+The windows are those of `tasks.windows`, which are the windows of
 google-research/bert. A text may be the context of a question, which then precedes each
 window.
 

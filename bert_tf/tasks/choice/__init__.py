@@ -1,6 +1,5 @@
 """Multiple choice: one of several texts continues or answers another, as in SWAG.
 
 Read `choice_examples` (the files), `choice_task` (from examples to records, the
-loss, and the metrics and output files of a split). Imports layers 0 to 2 and the
-modules of `tasks` that all tasks share.
+loss, and the metrics and output files of a split).
 """

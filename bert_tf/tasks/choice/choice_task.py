@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertMultipleChoice
@@ -169,7 +169,7 @@ class ChoiceTask(Task):
     num_choices: int = _FEWEST_CHOICES
 
     name = "swag"
-    table = features.CHOICE
+    table = record_format.CHOICE
     best_by = ("accuracy", 1)
     prediction_files = (
         *ChoiceResults.file_names,
@@ -244,7 +244,7 @@ class ChoiceTask(Task):
         choices have no tokens.
 
         Returns:
-            The columns of `features.CHOICE`, and two counts: "truncated" is the number
+            The columns of `record_format.CHOICE`, and two counts: "truncated" is the number
             of examples with a sequence that is too long, and "with an empty text" is
             the number of examples in which a text has no token.
         """

@@ -1,7 +1,7 @@
 """Classification of sentences and sentence pairs.
 
 Read `text_examples` (examples, and their labels) and `long_texts` (windows), then
-`classification_task` (implements `tasks.task.Task`), `regression_and_multi_label`
+`classification_task` (implements `tasks.task.Task`), `objectives`
 (losses), `classification_metrics`, `classification_results` (reports and output files)
 and `submission` (files for the GLUE server). The package `sources` has the tasks: it
 finds and reads their data.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 # For each task type, the features of a record.
 TABLES = {
-    "classification": features.CLASSIFICATION,
-    "regression": features.REGRESSION,
-    "multi_label": features.MULTI_LABEL,
+    "classification": record_format.CLASSIFICATION,
+    "regression": record_format.REGRESSION,
+    "multi_label": record_format.MULTI_LABEL,
 }
 
 
@@ -131,7 +131,7 @@ class ClassificationTask(Task):
         return self.reader.prepare(self, inputs)
 
     @property
-    def table(self) -> features.Table:
+    def table(self) -> record_format.Table:
         """The features of a record."""
         return TABLES[self.task_type]
 
@@ -293,9 +293,7 @@ class ClassificationTask(Task):
     def make_objective(self, config: BertConfig, **options: Any) -> "HeadObjective":
         """Builds the model and its loss; see `tasks.task.Task`."""
         from bert_tf.modeling import BertClassifier
-        from bert_tf.tasks.classification import (
-            regression_and_multi_label as objectives,
-        )
+        from bert_tf.tasks.classification import objectives
         from bert_tf.tasks.head_objective import HeadObjective
 
         outputs = 1 if self.task_type == "regression" else len(self.labels)

@@ -12,12 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bert_tf.errors import check_at_least, check_choices, store_plain_values
-from bert_tf.tasks.pieces_and_doc_stride_windows import (
-    count_windows,
-    group_and_place,
-    stride_of,
-)
 from bert_tf.tasks.task import settings_from
+from bert_tf.tasks.windows import count_windows, group_and_place, stride_of
 
 TRUNCATE, WINDOWS = "truncate", "windows"
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]

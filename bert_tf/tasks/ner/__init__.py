@@ -4,5 +4,4 @@ Read `schemes` (tags and entities), `ner_examples` with `conll` and `json_senten
 (the file formats), `ner_encoding` (from sentences to records), `ner_metrics` (the F1 of
 entities), `ner_results` (report and output files of a split), and `ner_task` with the
 loss.
-Imports layers 0 to 2 and `tasks`.
 """

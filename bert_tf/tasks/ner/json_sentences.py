@@ -32,9 +32,9 @@ from bert_tf.tasks.ner.ner_examples import (
     read_tag,
 )
 from bert_tf.tasks.ner.schemes import Entity, Notation, find_entities, is_tag, to_tags
-from bert_tf.tasks.pieces_and_doc_stride_windows import is_word_start
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.tables import Row, json_lines
+from bert_tf.tasks.windows import is_word_start
 from bert_tf.tokenization import BertTokenizer
 
 EXTENDED = "entities that start or end inside a word, extended to the complete word"

@@ -14,7 +14,8 @@ import numpy as np
 
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.schemes import convert
-from bert_tf.tasks.pieces_and_doc_stride_windows import (
+from bert_tf.tasks.task import Encoded
+from bert_tf.tasks.windows import (
     Pieces,
     count_windows,
     group_and_place,
@@ -22,7 +23,6 @@ from bert_tf.tasks.pieces_and_doc_stride_windows import (
     stride_of,
     tokenize_sequence,
 )
-from bert_tf.tasks.task import Encoded
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]

@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
@@ -145,7 +145,7 @@ class NerTask(Task):
     head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
 
     name = "ner"
-    table = features.TAGGING
+    table = record_format.TAGGING
     first_label_id = 1  # 0: no label
     best_by = ("f1", 1)
     # The loss is the mean over the words of a batch. In batches of short sentences,

@@ -3,5 +3,5 @@
 Read `squad_examples` (the JSON files), `squad_encoding` (from questions to records),
 then `squad_metrics`, `best_answers` (from logits to answers), `squad_results` (metrics
 and output files of a split), and `squad_task` with the loss. `ensemble` averages the
-answers of several runs. Imports layers 0 to 2 and `tasks`.
+answers of several runs.
 """

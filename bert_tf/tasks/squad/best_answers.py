@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from bert_tf.errors import InputError, check_at_least, check_choices, store_plain_values
-from bert_tf.tasks.pieces_and_doc_stride_windows import (
-    has_max_context,
-    tokenize_words,
-    windows,
-)
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS
+from bert_tf.tasks.windows import has_max_context, tokenize_words, windows
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_tf.errors import check_at_least, store_plain_values
-from bert_tf.tasks.pieces_and_doc_stride_windows import (
-    Pieces,
-    count_windows,
-    tokenize_words,
-)
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.task import Encoded
+from bert_tf.tasks.windows import Pieces, count_windows, tokenize_words
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer

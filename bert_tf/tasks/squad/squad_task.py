@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf import features
+from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
@@ -155,7 +155,7 @@ class SquadTask(Task):
     head: HeadConfig = HeadConfig()  # noqa: RUF009 it is immutable
 
     name = "squad"
-    table = features.SPAN
+    table = record_format.SPAN
     best_by = ("f1", 1)
     prediction_files = FILES
 

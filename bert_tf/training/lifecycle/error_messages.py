@@ -12,8 +12,8 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
-from bert_tf.training.lifecycle.run_folder_and_resume_checks import RunFolder
-from bert_tf.training.lifecycle.save_and_restore import CheckpointWriter
+from bert_tf.training.lifecycle.checkpoint import CheckpointWriter
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
 
 # TensorFlow's message may contain bytes that are copied from a record and are not valid

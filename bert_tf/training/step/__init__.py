@@ -1,13 +1,12 @@
 """The mathematics of one training step.
 
 Read in this order: `objective` (the contract for a loss, and totals over steps),
-`losses` (cross entropy), `learning_rate_by_step_and_layer` (of each step, and its
-factor for each layer), `weight_decay` (which variables decay), `gradient_clipping`,
-`update_rules` (how an optimizer changes one weight), `loss_scale` (its rules, for
-float16), `optimizer` (all weights and their state), `one_graph_for_all_blocks` (which
-shortens tracing), `step_runner` (gradients and updates on any number of replicas),
-`non_finite_diagnosis` (finds the layer that produces NaN). `keras_optimizer` has the
-schedule and the released optimizer for `compile` and `fit`, on each backend of Keras;
-`keras_optimizer_on_tensorflow` is its update on TensorFlow. Imports
-`training.training_config` and `training.strategy`.
+`losses` (cross entropy), `schedule` (the learning rate of each step, and its factor for
+each layer), `weight_decay` (which variables decay), `gradient_clipping`, `update_rules`
+(how an optimizer changes one weight), `loss_scale` (its rules, for float16),
+`optimizer` (all weights and their state), `shared_graph` (which shortens tracing),
+`step_runner` (gradients and updates on any number of replicas), `debug_nans` (finds the
+layer that produces NaN). `keras_optimizer` has the schedule and the released optimizer
+for `compile` and `fit`, on each backend of Keras; `tensorflow_update` is its update on
+TensorFlow.
 """

@@ -17,7 +17,7 @@ from bert_tf.errors import (
     check_choice,
     positive,
 )
-from bert_tf.training.step.learning_rate_by_step_and_layer import scheduled_rate
+from bert_tf.training.step.schedule import scheduled_rate
 from bert_tf.training.step.weight_decay import NO_DECAY, decays
 from bert_tf.training.training_config import (
     ADAM_EPSILON,
@@ -217,9 +217,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         if self.built:
             return
         if _ON_TENSORFLOW:
-            from bert_tf.training.step import keras_optimizer_on_tensorflow
+            from bert_tf.training.step import tensorflow_update
 
-            keras_optimizer_on_tensorflow.check_build()
+            tensorflow_update.check_build()
 
         super().build(variables)
         # The order of the slots is that of the variables.
@@ -245,18 +245,18 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         On TensorFlow, Keras calls this method with the gradients of one replica. Keras
         clips before it calls this method, and the method of the base class sums over
-        the replicas. The sum has to be first, so `keras_optimizer_on_tensorflow` does
+        the replicas. The sum has to be first, so `tensorflow_update` does
         both.
         """
         if not _ON_TENSORFLOW:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
             return
-        from bert_tf.training.step import keras_optimizer_on_tensorflow
+        from bert_tf.training.step import tensorflow_update
 
         indices = [
             self._get_variable_index(variable) for variable in trainable_variables
         ]
-        keras_optimizer_on_tensorflow.update_weights(
+        tensorflow_update.update_weights(
             trainable_variables,
             grads,
             learning_rate,

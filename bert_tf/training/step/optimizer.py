@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.step.learning_rate_by_step_and_layer import layer_rate_scales
 from bert_tf.training.step.loss_scale import (
     INITIAL_SCALE,
     after_finite_step,
     after_skipped_step,
 )
 from bert_tf.training.step.objective import Tensors
+from bert_tf.training.step.schedule import layer_rate_scales
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 from bert_tf.training.step.weight_decay import decays
 from bert_tf.training.training_config import TrainingConfig

@@ -8,17 +8,17 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.training.step import non_finite_diagnosis
+from bert_tf.training.step import debug_nans
 from bert_tf.training.step.gradient_clipping import (
     clip_gradients,
     squares_of_rows,
     sum_over_replicas,
     to_dense,
 )
-from bert_tf.training.step.learning_rate_by_step_and_layer import scheduled_rate
 from bert_tf.training.step.loss_scale import MINIMUM_SCALE
 from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
 from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.step.schedule import scheduled_rate
 from bert_tf.training.strategy import make_strategy
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
@@ -163,7 +163,7 @@ class StepRunner:
             bad = is_bad * (bad_in_a_row + 1)
             origin = _origin(batch)
             if is_bad:
-                cause = non_finite_diagnosis.find_cause(
+                cause = debug_nans.find_cause(
                     self._objective, _without_origin(batch), self._seed(step, 0)
                 )
 

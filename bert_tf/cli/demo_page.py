@@ -1,0 +1,114 @@
+"""The page of `demo.py`, to try an exported model in the browser."""
+
+import html
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gradio as gr
+
+from bert_tf.cli import prediction_tables
+from bert_tf.export.demo_answers import IN_LINES, ask, example_of, kind_of, lists_of
+from bert_tf.export.predictor import Predictor
+from bert_tf.storage import files
+from bert_tf.tasks.tables import TableFormat
+
+_MAX_EXAMPLES = 100
+_EXAMPLE_LINES = 10  # for a model of vectors
+
+
+def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[str]]:
+    """Returns the texts of each example: a text for each box of the page.
+
+    Args:
+        predictor: The model.
+        kind: The kind of its predictions; see `demo_answers.kind_of`.
+        path: The file of the examples. None for one example for the kind.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    names = predictor.names
+    lists = predictor.list_names
+    rows = [example_of(kind, len(names))]
+    if path is not None:
+        form = TableFormat()
+        columns = [None] * len(names)
+        remedy = f"Name the columns {', '.join(names)}."
+        found: Iterator[tuple[Any, Any]] = (
+            prediction_tables.read_rows(path, names, lists, columns, form, remedy)
+            if form.ending_of(path)
+            else prediction_tables.texts_of_lines(files.read_lines(path), names, lists)
+        )
+        rows = [texts for _, texts in itertools.islice(found, _MAX_EXAMPLES)]
+        if kind == IN_LINES:
+            rows = [[[text for (text,) in rows[:_EXAMPLE_LINES]]]]
+    return [
+        [
+            text
+            if isinstance(text, str)
+            else "\n".join(" ".join(each.splitlines()) for each in text)
+            for text in texts
+        ]
+        for texts in rows
+    ]
+
+
+def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
+    """Returns the page, a `gradio.Blocks`.
+
+    Args:
+        predictor: The model.
+        title: The title of the page.
+        examples: The file of the examples, or None.
+
+    Raises:
+        InputError: The file cannot be read.
+    """
+    # The first answer shows the kind of the model, and makes the next ones fast.
+    names = predictor.names
+    lists = predictor.list_names
+    kind = kind_of(predictor(*(["a"] if name in lists else "a" for name in names)))
+
+    def answer(*texts: str) -> list[Any]:
+        shown, facts = ask(predictor, kind, texts)
+        table = shown.table and _styled(shown.table)
+        details = (shown.bars, shown.parts, table)
+        updates = [gr.update(value=each, visible=each is not None) for each in details]
+        return [shown.headline, *updates, facts]
+
+    in_lines = lists_of(predictor, kind)
+    labels = [f"{n}, one per line" if n in in_lines else n for n in names]
+    return gr.Interface(
+        answer,
+        [gr.Textbox(label=label, lines=3) for label in labels],
+        [
+            gr.Textbox(label="answer"),
+            gr.Label(label="probabilities", show_heading=False, visible=False),
+            gr.HighlightedText(label="text", visible=False),
+            gr.Dataframe(label="table", visible=False, wrap=True),
+            gr.Textbox(
+                label="facts", show_label=False, container=False, elem_id="facts"
+            ),
+        ],
+        _examples(predictor, kind, examples),
+        cache_examples=False,
+        title=html.escape(title),
+        submit_btn="Predict",
+        clear_btn=None,
+        flagging_mode="never",
+        analytics_enabled=False,
+        concurrency_limit=1,
+        api_visibility="private",
+    )
+
+
+def _styled(rows: Sequence[Sequence[Any]]) -> Any:
+    """Returns a table, whose first row has the columns, with a color for each number."""
+    import pandas as pd
+
+    def color(cell: Any) -> str:
+        share = 0 if isinstance(cell, str) else max(cell, 0)
+        return f"background-color: rgba(96, 165, 250, {share:.2f})"
+
+    return pd.DataFrame(rows[1:], columns=rows[0]).style.map(color).format(precision=2)

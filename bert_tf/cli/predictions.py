@@ -1,0 +1,166 @@
+"""The predictions of `predict.py`: the texts of its inputs, and the files it writes."""
+
+import codecs
+import collections
+import contextlib
+import itertools
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+from bert_tf.cli import prediction_tables
+from bert_tf.cli.prediction_tables import Texts
+from bert_tf.errors import InputError
+from bert_tf.progress import Progress
+from bert_tf.storage import files, json_files
+from bert_tf.tasks.results import with_prediction
+from bert_tf.tasks.tables import TableFormat
+
+if TYPE_CHECKING:
+    from bert_tf.export.predictor import Predictor
+
+# An input line or row, with its prediction.
+Prediction = tuple[Any, dict[str, Any]]
+# An input line, or a row of a table as a dict, and its value for each input of the
+# model.
+Item = tuple[Any, Texts]
+
+
+def read_items(
+    predictor: "Predictor",
+    texts: Iterable[str],
+    path: str | None,
+    *,
+    columns: Sequence[str | None],
+    form: TableFormat,
+) -> Iterator[Item]:
+    """Yields the lines or rows that a model is to predict.
+
+    Args:
+        predictor: The model.
+        texts: Lines instead of a file.
+        path: A table or a file of lines. None for stdin.
+        columns: The columns of a table; see `prediction_tables.read_rows`.
+        form: The form of a table, and the encoding.
+
+    Raises:
+        InputError: The file is missing or contains JSON, or has another encoding, or a
+            line or row does not have the texts that the model takes.
+    """
+    names = predictor.names
+    lists = predictor.list_names
+    if path and form.ending_of(path):
+        yield from prediction_tables.read_rows(path, names, lists, columns, form)
+    else:
+        lines = texts or _read_lines(path, form.encoding)
+        yield from prediction_tables.texts_of_lines(lines, names, lists)
+
+
+def _read_lines(path: str | None, encoding: str) -> Iterator[str]:
+    """Yields the lines of a file, a pipe or stdin, without line ends."""
+    if not path:
+        yield from _lines_of_pipe(sys.stdin.buffer, "stdin", encoding)
+    elif "://" in path or os.path.isfile(path) or os.path.isdir(path):
+        lines = files.read_lines(path, encoding)
+        first = list(itertools.islice(lines, 20))
+        start = "\n".join(first).lstrip()
+        if start[:1] == "{" and json_files.START.match(start.encode()):
+            raise InputError(
+                f"{path} contains JSON. Give --input_format=jsonl for one object in "
+                "each line, or the file as stdin (< FILE) to read its lines as texts."
+            )
+        yield from itertools.chain(first, lines)
+    else:
+        with open(path, "rb") as pipe:
+            yield from _lines_of_pipe(pipe, path, encoding)
+
+
+def _lines_of_pipe(pipe: IO[bytes], name: str, encoding: str) -> Iterator[str]:
+    """Yields the lines of a pipe as they arrive, decoded alike in every locale."""
+    for number, line in enumerate(pipe, start=1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            yield line.decode(encoding).removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{name} is not {encoding.upper()}: byte "
+                f"0x{line[error.start]:02x} in line {number}. Convert it first, or "
+                "give its encoding, such as --encoding=latin-1."
+            ) from error
+
+
+def predict(
+    predictor: "Predictor", items: Iterator[Item], block_size: int, has_file: bool
+) -> Iterator[Prediction]:
+    """Yields each line or row with its prediction.
+
+    Args:
+        predictor: The model.
+        items: The lines or rows, with their texts.
+        block_size: The number of texts that are read, and sorted by their lengths, at a
+            time.
+        has_file: Whether the predictions are written to a file.
+    """
+    # A bar and the predictions would be mixed on a terminal.
+    shown = Progress("predicting", None, "texts", log_end=has_file)
+    has_bar = has_file or not sys.stdout.isatty()
+    counts: collections.Counter[bool | None] = collections.Counter()
+    with shown if has_bar else contextlib.nullcontext():
+        while block := list(itertools.islice(items, block_size)):
+            columns = map(list, zip(*(parts for _, parts in block), strict=True))
+            predicted = predictor(*columns, on_batch=shown.update)
+            for (line, _), values in zip(block, predicted, strict=True):
+                counts[values.get("truncated")] += 1
+                yield (
+                    line,
+                    {
+                        name: each.tolist() if hasattr(each, "tolist") else each
+                        for name, each in values.items()
+                    },
+                )
+
+    if counts[True]:
+        print(
+            f"warning: {counts[True]} of {counts.total()} texts have more than "
+            f"{predictor.max_seq_length} tokens; the rest of them was not read.",
+            file=sys.stderr,
+        )
+
+
+def write(
+    predictions: Iterator[Prediction],
+    path: str | None,
+    ending: str,
+    table: str | None,
+    header: bool,
+) -> None:
+    """Writes predictions to a file, or to the standard output.
+
+    Args:
+        predictions: The lines or rows, with their predictions.
+        path: The file. None for the standard output.
+        ending: The ending of the table to write; "" for lines of text.
+        table: The input file.
+        header: Whether a table gets a line with the names of its columns.
+    """
+    from bert_tf.export.output_decoding import as_columns
+
+    rows = (
+        with_prediction(line if isinstance(line, dict) else {"text": line}, each)
+        for line, each in predictions
+    )
+    with contextlib.ExitStack() as stack:
+        stream = sys.stdout
+        if path:
+            path = stack.enter_context(files.atomic_replace(path))
+        if ending == ".parquet" and table and path:
+            prediction_tables.write_parquet(rows, table, path)
+            return
+        if path:
+            stream = stack.enter_context(open(path, "w", encoding="utf-8", newline=""))
+        if ending:
+            prediction_tables.write_lines(rows, ending, stream, header)
+        for text, prediction in predictions:
+            print("\t".join([*as_columns(prediction), text]), file=stream)

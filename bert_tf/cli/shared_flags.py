@@ -1,0 +1,192 @@
+"""Flags that several programs share, and the settings that are built from them."""
+
+import glob
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from absl import flags
+
+from bert_tf.errors import InputError
+from bert_tf.export.formats import RUNTIMES
+from bert_tf.program import config_flags
+from bert_tf.program.command_line import FLAG_OF_PARAMETER
+from bert_tf.runs.fine_tuning_config import FineTuningConfig
+from bert_tf.storage.paths import check_output_folder, exists, is_inside
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
+
+FLAGS = flags.FLAGS
+# --help then lists the flags of this module with the program's.
+flags.disclaim_key_flags()
+
+
+def define_model_flags(checkpoint_help: str) -> None:
+    """Defines the flags for the model."""
+    flags.DEFINE_string(
+        "bert_config_file",
+        None,
+        "bert_config.json with the architecture; or tiny, mini, small, medium, base or "
+        "large: that released size with the entries of --vocab_file. Default: the one "
+        "of --init_checkpoint.",
+    )
+    flags.DEFINE_string("init_checkpoint", None, checkpoint_help)
+    flags.DEFINE_string(
+        "vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint."
+    )
+    flags.DEFINE_bool(
+        "do_lower_case",
+        True,
+        "Whether the tokenizer lower-cases and strips accents: true for uncased "
+        "models, false for cased ones. Default: the casing of --init_checkpoint or of "
+        "--vocab_file if it is known, else false if at least 1 % of the entries have "
+        "upper-case letters, and else true.",
+    )
+
+
+def define_training_flags() -> None:
+    """Defines the flags for training."""
+    config_flags.define(
+        TrainingConfig,
+        flag_names=FLAG_OF_PARAMETER,
+        without=("num_train_steps", "num_warmup_steps", "data", "time_budget_secs"),
+    )
+    config_flags.define(RuntimeConfig, without=("stop_on_signals",))
+    config_flags.define(FineTuningConfig, ("eval_batch_size",))
+    flags.DEFINE_bool(
+        "overwrite", False, "Remove an earlier run from --output_dir first."
+    )
+    flags.DEFINE_bool("use_tpu", False, "The same as --distribution_strategy=tpu.")
+    flags.DEFINE_string("master", None, "Flag of google-research/bert; has no effect.")
+    flags.DEFINE_integer(
+        "num_tpu_cores",
+        8,
+        "Flag of google-research/bert; has no effect, all cores are used.",
+    )
+
+
+def define_exported_model_flags() -> None:
+    """Defines the flags for an exported model, of which --model is required."""
+    flags.DEFINE_string(
+        "model",
+        None,
+        "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
+        "file.",
+        required=True,
+    )
+    flags.DEFINE_bool(
+        "trust",
+        False,
+        "Load a SavedModel without a check of its graph, which can then read and write "
+        "files.",
+    )
+    flags.DEFINE_enum(
+        "runtime",
+        "auto",
+        RUNTIMES,
+        "What runs an .onnx file: onnxruntime (also auto), or openvino, which computes "
+        "in bfloat16 on processors with such instructions.",
+    )
+
+
+def check_paths_exist(*paths: str | None) -> None:
+    """Checks local paths of flags; a flag that is not given has none.
+
+    Raises:
+        InputError: There is no such file or folder.
+    """
+    for path in paths:
+        if path is not None and "://" not in path and not exists(path):
+            raise InputError(f"There is no file or folder {path!r}.")
+
+
+def runtime_config() -> RuntimeConfig:
+    """Returns the runtime settings (devices, logging, checkpoints) from the flags.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+    strategy = "tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy
+    return config_flags.build(
+        RuntimeConfig,
+        distribution_strategy=strategy,
+        profile_steps=_profile_steps(),
+        stop_on_signals=True,
+    )
+
+
+def _profile_steps() -> tuple[int, int] | None:
+    if not FLAGS.profile_steps:
+        return None
+    try:
+        first, last = map(int, FLAGS.profile_steps)
+    except ValueError as error:
+        raise InputError(
+            "--profile_steps needs two whole numbers, such as 100,110. "
+            f"Received: {','.join(FLAGS.profile_steps)}."
+        ) from error
+    return first, last
+
+
+def training_config(**values: Any) -> TrainingConfig:
+    """Returns the settings that affect the trained weights.
+
+    Args:
+        **values: Values of fields that the flags do not give.
+
+    Raises:
+        InputError: A value is out of range.
+    """
+    return config_flags.build(
+        TrainingConfig, global_batch_size=FLAGS.train_batch_size, **values
+    )
+
+
+def check_output_dir(inputs: Sequence[str]) -> None:
+    """Checks --output_dir, and that --overwrite removes nothing that the run needs.
+
+    Args:
+        inputs: The names of the flags with the data of the program, and "teacher" if it
+            has one.
+
+    Raises:
+        InputError: --output_dir is not a folder, or --overwrite would remove a file of
+            the model.
+    """
+    output = FLAGS.output_dir
+    check_output_folder(output, "run.lock")
+    # An empty text is usually a variable of the shell that is not set.
+    for name in ("init_checkpoint", "bert_config_file", "vocab_file"):
+        if FLAGS[name].value == "":
+            raise InputError(f"--{name} is empty. Give a path, or leave out the flag.")
+    if not (FLAGS.do_train and FLAGS.overwrite):
+        return
+
+    # A run is removed as a whole, and of other files only those that a run writes.
+    replaced = ("best", "checkpoints", "bert_config.json")
+    for name in ("init_checkpoint", "bert_config_file", "vocab_file", *inputs):
+        parts = ("",) if name in ("init_checkpoint", "teacher") else replaced
+        for path in _paths_of(name):
+            if any(is_inside(path, os.path.join(output, part)) for part in parts):
+                raise InputError(
+                    f"--overwrite removes the run in {output}, but --{name}={path} is "
+                    "part of it. Give another --output_dir."
+                )
+
+
+def _paths_of(name: str) -> list[str]:
+    """Returns the paths that a flag names; [] if it is not given."""
+    patterns = (FLAGS[name].value or "").split(",")
+    return [path for each in patterns if each for path in glob.glob(each) or [each]]
+
+
+def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
+    """Checks that flags that need a value of another flag have it.
+
+    Raises:
+        InputError: One of them is given, and the flag `name` has another value.
+    """
+    given = [each for each in dependent if FLAGS[each].present]
+    if given and FLAGS[name].value != value:
+        raise InputError(
+            f"--{given[0]} has no effect without --{name}={value}. Give both or none."
+        )

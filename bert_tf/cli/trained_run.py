@@ -1,0 +1,37 @@
+"""Chooses between a flag and the recorded value of a trained run."""
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from absl import flags
+
+from bert_tf.program import config_flags
+
+if TYPE_CHECKING:
+    from bert_tf.runs.run_model import RunModel
+
+FLAGS = flags.FLAGS
+
+
+@functools.cache
+def run_model() -> "RunModel":
+    """Returns the model of the flags of `shared_flags.define_model_flags`.
+
+    What is not given is that of the run in --output_dir, if the program has this flag.
+    """
+    from bert_tf.runs.run_model import RunModel
+
+    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
+    return config_flags.build(RunModel, do_lower_case=casing)
+
+
+def values_or_trained(*names: str) -> dict[str, Any]:
+    """Returns the values of flags by name.
+
+    If a flag is not given, that of the trained model.
+    """
+    values = {name: FLAGS[name].value for name in names}
+    if missing := [name for name in names if not FLAGS[name].present]:
+        facts = run_model().facts
+        values |= {name: facts.get(name, values[name]) for name in missing}
+    return values

@@ -1,0 +1,420 @@
+"""`write_weights` writes a checkpoint; `convert` converts one and verifies the result.
+
+`check_target` checks that the folder to write contains only a checkpoint, which may be
+replaced.
+"""
+
+import dataclasses
+import itertools
+import logging
+import os
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
+from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
+from bert_tf.conversion.reader import module_of, read_weights
+from bert_tf.conversion.weight_assignment import (
+    AssignmentReport,
+    assign,
+    check_config,
+    check_encoder,
+)
+from bert_tf.conversion.weight_names import CLASSIFIER_HEADS
+from bert_tf.errors import InputError, check_choice
+from bert_tf.head_config import HeadConfig
+from bert_tf.modeling import BertEncoder
+from bert_tf.storage import files, json_files
+from bert_tf.storage.dialects import DIALECTS, WRITABLE, WRITABLE_DIALECTS, writers_of
+from bert_tf.storage.overwrite_rule import first_foreign, names_in, refusal
+from bert_tf.storage.paths import is_inside, real_path, resolve_output
+from bert_tf.training.lifecycle.run_state import run_of
+
+_LOG = logging.getLogger(__name__)
+
+_PREFIX = re.compile(r"(bert_model\.ckpt|model\.ckpt-\d+)\.")  # of files of TensorFlow
+
+
+def check_target(folder: str, dialect: str, *sources: str) -> None:
+    """Checks that writing a checkpoint to a folder removes no other data.
+
+    Args:
+        folder: The folder to write.
+        dialect: The dialect to write, one of `WRITABLE_DIALECTS`.
+        sources: Paths of the checkpoint that is read.
+
+    Raises:
+        InputError: The folder is a file, belongs to a run of training, contains a
+            source, or contains anything else than an undamaged checkpoint of this
+            dialect.
+    """
+    target = real_path(resolve_output(folder, is_folder=True))
+    _check_place(folder, target, sources)
+
+    # All files must be those of a checkpoint of the dialect.
+    written = WRITABLE[dialect]
+    if foreign := first_foreign(target, written.is_own_file):
+        reason = (
+            "which is not a file of a checkpoint that bert-tf writes in the dialect"
+        )
+        raise _refusal(folder, f"contains {foreign}, {reason} {dialect}")
+    names = list(names_in(target))
+    if not names:
+        return
+
+    # A folder of the original programs may have the checkpoints of several steps.
+    prefixes = sorted({match[1] for name in names if (match := _PREFIX.match(name))})
+    if len(prefixes) > 1:
+        raise _refusal(
+            folder,
+            f"contains several checkpoints, such as {prefixes[0]} and {prefixes[1]}",
+        )
+
+    # Object stores have no temporary folders: a killed program leaves a folder without
+    # this file.
+    if written.last_file not in names and "://" not in target:
+        reason = f"is not a checkpoint of the dialect {dialect}"
+        raise _refusal(folder, f"{reason}: it has no {written.last_file}")
+
+    # The files of another model have these names too.
+    if "config.json" in names:
+        values = json_files.read(f"{target}/config.json")
+        kind = values.get("model_type", values.get("class_name"))
+        if kind not in (None, "bert", "BertBackbone"):
+            raise _refusal(
+                folder, f"config.json is that of a model of the type {kind!r}"
+            )
+
+
+def _refusal(folder: str, reason: str) -> InputError:
+    return refusal(folder, f"but {reason}", "Give the path of a new folder")
+
+
+def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:
+    run = run_of(target)
+    if run is not None:
+        raise _refusal(folder, f"belongs to the run in {run}")
+    for source in sources:
+        if is_inside(source, target):
+            raise _refusal(
+                folder, f"belongs to the checkpoint that is read from {source}"
+            )
+
+
+def write_weights(
+    contents: CheckpointContents,
+    folder: str,
+    dialect: str,
+    texts: Mapping[str, str] = {},
+) -> str:
+    """Writes a checkpoint in a dialect, and reads it before it replaces another.
+
+    Args:
+        contents: The contents to write.
+        folder: The folder to write. If the folder exists, it must be empty or contain a
+            checkpoint of the same dialect and no other files; the checkpoint is
+            replaced.
+        dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments
+            (slots), which google-research/bert needs to resume training.
+        texts: Further files of the folder, by the names that `check_target` knows.
+
+    Returns:
+        The path of the checkpoint, as `read_weights` accepts it.
+
+    Raises:
+        InputError: The dialect is unknown or can only be read, `folder` is a file or
+            contains other files than those of such a checkpoint, `contents` has no
+            config, weights that are not finite or other invalid values, or a vocabulary
+            or a head that the dialect cannot store: an output layer of the masked LM
+            that is not the word embeddings, a head of unknown kind
+            (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
+    """
+    path, _ = _write_checked(contents, folder, dialect, texts=texts)
+    for line in _differences(contents, dialect):
+        _LOG.warning("%s: %s", path, line)
+    return path
+
+
+def _check_heads(contents: CheckpointContents, dialect: str) -> None:
+    if contents.extra.get("head") and "facts" not in WRITABLE[dialect].stores:
+        raise InputError(
+            f"{contents.source} has {HeadConfig.from_dict(contents.extra['head'])}, "
+            f"which only the dialect {writers_of('facts')} can store. Give "
+            "encoder_only=True to write the encoder without heads."
+        )
+
+    if contents.classifier and contents.dialect != "hugging_face":
+        raise InputError(
+            f"{contents.source} does not tell whether its head classifies tokens or "
+            "texts, or predicts spans. In Python, load it into a model of that kind "
+            "and call save_checkpoint, or give encoder_only=True to write the encoder "
+            "without heads."
+        )
+    if contents.classifier:
+        raise InputError(
+            f"{contents.source}/config.json does not tell the kind of the head "
+            "'classifier': its architectures must name one of "
+            f"{', '.join(CLASSIFIER_HEADS)}. Add the name of the class, or give "
+            "encoder_only=True to write the encoder without heads."
+        )
+
+    # Every dialect stores the output weights of a masked LM as the word embeddings.
+    masked_lm = any(name.startswith("cls/predictions/") for name in contents.arrays)
+    if masked_lm and not contents.tied_masked_lm:
+        raise InputError(
+            f"{contents.source} has a masked LM whose output weights are not tied to "
+            "the word embeddings. No dialect that bert-tf writes can store it. Give "
+            "encoder_only=True to write the encoder without heads."
+        )
+
+
+def convert(
+    source: str,
+    target: str,
+    dialect: str,
+    slots: bool = False,
+    config: BertConfig | None = None,
+    encoder_only: bool = False,
+    vocab_file: str | None = None,
+    do_lower_case: bool | None = None,
+) -> str:
+    """Converts a checkpoint, and compares the written checkpoint with the source.
+
+    Args:
+        source: A path that `read_weights` accepts.
+        target: The folder to write.
+        dialect: One of `WRITABLE_DIALECTS`.
+        slots: Whether to write Adam's moments (slots) too; only "google" can store
+            them, and the source must have them.
+        config: The architecture. If not None, this config replaces the config of the
+            source.
+        encoder_only: Whether to write the encoder with its pooler, but no heads.
+        vocab_file: The `vocab.txt`. If None, the vocabulary of the source.
+        do_lower_case: The casing of the tokenizer. If None, that of the source or of
+            `vocab_file`.
+
+    Returns:
+        A report for the user: the number of weights written, the greatest difference
+        between the outputs of the source and of the written checkpoint, and warnings.
+
+    Raises:
+        InputError: Reading or writing failed, the source has a head that no dialect can
+            store (see `write_weights`), config, vocabulary or casing are not those of
+            the source or not valid, `slots` has no effect, or the written checkpoint
+            differs from the source. An earlier checkpoint in `target` is then
+            unchanged.
+    """
+    check_choice(WRITABLE_DIALECTS, "dialect", dialect)
+    if slots and "slots" not in WRITABLE[dialect].stores:
+        raise InputError(
+            f"slots=True needs the dialect {writers_of('slots')}. Received: "
+            f"{dialect!r}."
+        )
+
+    # The paths are checked before the source is read.
+    check_target(target, dialect, source)
+    contents = read_weights(source, slots=slots)
+    if slots and not contents.slots:
+        raise InputError(f"{source} has no moments of Adam. Leave out slots=True.")
+
+    # Config, vocabulary and casing that are given must fit the weights.
+    config = config or contents.require_config()
+    check_config(contents, config)
+    check_encoder(contents, config)
+    contents = dataclasses.replace(contents, config=config)
+    contents = with_tokenizer(contents, vocab_file, do_lower_case)
+
+    if encoder_only:
+        contents = contents.encoder_only()
+
+    # The weights are complete, and the written ones give equal outputs.
+    report = assign(BertEncoder(config), contents)
+    _, written = _write_checked(contents, target, dialect, source, contents.source)
+    difference = output_difference(contents, written)
+
+    lines = [
+        f"{source} ({contents.dialect}) -> {target} ({dialect})",
+        f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back "
+        "bit for bit.",
+        f"Greatest difference of the outputs on a fixed input: {difference}.",
+        *_warnings(contents, report, dialect),
+        *dict.fromkeys(f"Note: {note}." for note in contents.notes + written.notes),
+    ]
+    return "\n".join(lines)
+
+
+def _write_checked(
+    contents: CheckpointContents,
+    target: str,
+    dialect: str,
+    *sources: str,
+    texts: Mapping[str, str] = {},
+) -> tuple[str, CheckpointContents]:
+    """Writes a checkpoint, and reads it before it replaces an earlier one.
+
+    Args:
+        contents: The contents to write.
+        target: The folder to write.
+        dialect: One of `WRITABLE_DIALECTS`.
+        *sources: The paths of the checkpoint from which the contents were read.
+        texts: As in `write_weights`.
+
+    Returns:
+        The path of the checkpoint, and its contents.
+
+    Raises:
+        InputError: See `write_weights` and `_check_same`; or `target` has changed
+            during the work.
+    """
+    check_choice(WRITABLE_DIALECTS, "dialect", dialect)
+    contents.require_config()
+    _check_heads(contents, dialect)
+    check_weights(contents)
+    check_target(target, dialect, *sources)
+
+    def write_and_read(folder: str) -> tuple[str, CheckpointContents]:
+        files.make_folder(folder)
+        for name, text in texts.items():
+            files.write_text(os.path.join(folder, name), text)
+        path: str = module_of(dialect).write(folder, contents)
+        written = read_weights(path, slots=bool(contents.slots))
+        _check_same(contents, written)
+        return path, written
+
+    target = target.rstrip("/") or target
+    # Object stores cannot rename folders, so a local copy is read first.
+    if "://" in target:
+        with (
+            files.temporary_folder() as folder,
+            files.explain_write_errors(folder),
+        ):
+            write_and_read(folder)
+
+    with files.atomic_folder(target, WRITABLE[dialect].last_file) as folder:
+        path, written = write_and_read(folder)
+        if folder != target:
+            check_target(target, dialect, *sources)
+    return target + path.removeprefix(folder), written
+
+
+def _warnings(
+    contents: CheckpointContents, report: AssignmentReport, dialect: str
+) -> list[str]:
+    """Returns lines on what the written checkpoint lacks."""
+    lines = []
+    if report.missing:
+        lines.append(f"Missing in the source: {', '.join(report.missing)}.")
+
+    config = contents.require_config()
+    lines += _differences(contents, dialect)
+
+    if contents.vocabulary is None and contents.tokenizer_problem:
+        lines.append(
+            "No vocab.txt was written, because the tokenizer gives other ids than the "
+            f"tokenizer of google-research/bert: {contents.tokenizer_problem}. With "
+            "vocab_file, it is written."
+        )
+
+    # How vectors of texts are computed.
+    embedding = contents.extra.get("embedding") or {}
+    content = "facts" if "problem" in embedding else "embedding"
+    if embedding and not {"facts", content}.intersection(WRITABLE[dialect].stores):
+        reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
+        lines.append(f"Left out the pooling and prompts of vectors: {reason}.")
+
+    if config.extra:
+        lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")
+    if contents.unknown:
+        lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")
+    return lines
+
+
+def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
+    """Returns lines on what the programs of a dialect compute differently."""
+    lines = []
+    config = contents.require_config()
+    author = DIALECTS[dialect].author
+    supported = getattr(module_of(dialect), "SUPPORTED_SETTINGS", {})
+    settings = [
+        f"{name} {getattr(config, name)}"
+        for name, values in supported.items()
+        if getattr(config, name) not in values
+    ]
+    if settings:
+        lines.append(
+            f"{author} does not support these settings and computes another model: "
+            f"{', '.join(settings)}."
+        )
+
+    task_type = contents.extra.get("task_type")
+    if task_type and not {"facts", "labels"}.intersection(WRITABLE[dialect].stores):
+        lines.append(f"{author} does not store that the task is {task_type}.")
+    return lines
+
+
+def _check_same(contents: CheckpointContents, written: CheckpointContents) -> None:
+    expected = {**contents.arrays, **contents.slots}
+    actual = {**written.arrays, **written.slots}
+    lost = sorted(expected.keys() - actual.keys())
+    if lost:
+        raise InputError(
+            f"The dialect {written.dialect!r} cannot store {', '.join(lost)}: they are "
+            f"missing in {written.source}. Convert to another dialect."
+        )
+
+    # The weights are equal bit by bit.
+    changed = [
+        name
+        for name, array in expected.items()
+        if not np.array_equal(array.view(np.int32), actual[name].view(np.int32))
+    ]
+    if changed:
+        raise InputError(
+            f"{written.source} differs from the written weights, first in "
+            f"{changed[0]}. Check the disk and convert again."
+        )
+
+    # The vocabulary is read as it was written.
+    before, after = contents.vocabulary or (), written.vocabulary or ()
+    if list(before) != list(after):
+        pairs = itertools.zip_longest(before, after)
+        token = next(one for one, two in pairs if one != two)
+        raise InputError(
+            f"The dialect {written.dialect!r} cannot store the vocabulary of "
+            f"{contents.source}, such as the token {token!r:.60}. Remove white space "
+            "from its tokens."
+        )
+
+
+def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:
+    """Returns the largest difference between the encoder outputs of two checkpoints.
+
+    The sequence and pooled outputs are computed on a fixed input. Each model uses the
+    config of its own checkpoint, so errors in a converted config also change the
+    result.
+    """
+    pairs = zip(_encoder_outputs(one), _encoder_outputs(two), strict=True)
+    return float(np.max([np.abs(first - second).max() for first, second in pairs]))
+
+
+def _encoder_outputs(contents: CheckpointContents) -> list[np.ndarray]:
+    config = contents.require_config()
+    model = BertEncoder(config, seed=0)
+    assign(model, contents)
+
+    # [2, S]: a whole sequence, and one with padding.
+    length = min(config.max_position_embeddings, 64)
+    numbers: np.ndarray = np.arange(2 * length, dtype=np.int32).reshape(2, length)
+    mask = np.ones_like(numbers)
+    mask[1, length // 2 :] = 0
+    inputs = {
+        "input_ids": numbers * 37 % config.vocab_size,
+        "input_mask": mask,
+        "segment_ids": numbers % config.type_vocab_size,
+    }
+
+    outputs = model(inputs)
+    return [np.asarray(outputs[name]) for name in ("sequence_output", "pooled_output")]

@@ -1,0 +1,142 @@
+"""Sources of record creation: splits of tensorflow-datasets, and seekable files.
+
+A seekable file is uncompressed text or JSON lines, which can be read from any position.
+All other input, such as packed files and Parquet, is first unpacked to such a file.
+"""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bert_tf.corpus import text_formats
+from bert_tf.errors import InputError
+from bert_tf.storage import files
+from bert_tf.tfds_builders import open_builder
+
+
+class TfdsSplit:
+    """One split of a data set whose examples have a text feature.
+
+    The data set is downloaded if needed.
+
+    Args:
+        tfds_name: Data set and split, such as "lm1b:train"; the default split is
+            "train".
+        data_dir: Folder of prepared data sets; if None or "", the default of
+            tensorflow-datasets.
+        feature: Name of the text feature.
+
+    Attributes:
+        name: Full name of the data set with its version, a colon, and the name of the
+            split.
+        num_examples: Number of examples of the split.
+        num_bytes: Size of the examples of the split, in bytes.
+
+    Raises:
+        InputError: The data set, the split or the feature does not exist.
+    """
+
+    def __init__(self, tfds_name: str, data_dir: str | None, feature: str) -> None:
+        import tensorflow as tf
+
+        name, _, split = tfds_name.partition(":")
+        self._split = split or "train"
+        self._feature = feature
+        self._builder = open_builder(name, data_dir, prepare=True)
+        info = self._builder.info
+        if self._split not in info.splits:
+            raise InputError(
+                f"{name} has no split {split}. It has: {', '.join(info.splits)}."
+            )
+        texts = [
+            key for key, value in info.features.items() if value.tf_dtype == tf.string
+        ]
+        if feature not in texts:
+            raise text_formats.no_text(name, "feature", feature, texts)
+        self.name = f"{info.full_name}:{self._split}"
+        self.num_examples = info.splits[self._split].num_examples
+        self.num_bytes = info.splits[self._split].num_bytes
+
+    def texts(self, examples: str = "") -> Iterator[bytes]:
+        """Reads the texts of all examples, or of those in a slice such as "[10:20]"."""
+        with files.explain_read_errors(self.name):
+            data: Any = self._builder.as_dataset(
+                split=self._split + examples, shuffle_files=False
+            )
+            yield from data.map(
+                lambda example: example[self._feature]
+            ).as_numpy_iterator()
+
+
+@dataclasses.dataclass(frozen=True)
+class SeekableFile:
+    """An input file and the file that record creation reads in its place.
+
+    An object of this class can also stand for a tensorflow-datasets split.
+
+    Attributes:
+        path: The file to read: text if `format` is "text", else JSON lines. For a
+            tensorflow-datasets split, the name of the split.
+        source: The input file, for error messages; equal to `path` if no unpacking is
+            needed.
+        format: The format of `source`.
+    """
+
+    path: str
+    source: str
+    format: str
+
+
+def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[SeekableFile]:
+    """Returns a seekable file for each input file; does not unpack the input files.
+
+    Args:
+        file_formats: A dictionary from the path of each input file to its format.
+        folder: The folder of the unpacked files, which `unpack` writes.
+    """
+    found = []
+    for number, (path, file_format) in enumerate(file_formats.items()):
+        is_packed = path.endswith((*text_formats.PACKED,))
+        is_seekable = file_format in ("text", "jsonl") and not is_packed
+        unpacked = os.path.join(folder, f"unpacked-{number:06d}")
+        found.append(SeekableFile(path if is_seekable else unpacked, path, file_format))
+    return found
+
+
+def unpack(file: SeekableFile, feature: str) -> None:
+    """Writes `file.path`, the unpacked content of `file.source`: text or JSON lines.
+
+    Args:
+        file: The input file.
+        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the
+            text; also the key in the written JSON lines.
+
+    Raises:
+        InputError: The input file cannot be read, or a document is not valid UTF-8.
+    """
+    plain = file.format in ("text", "jsonl")
+    chunks = (
+        text_formats.read_chunks(file.source)
+        if plain
+        else _as_json_lines(file, feature)
+    )
+    with (
+        files.atomic_replace(file.path) as path,
+        files.gfile().GFile(path, "wb") as output,
+    ):
+        output.write(b"")  # creates the file even if it stays empty
+        for chunk in chunks:
+            output.write(chunk)
+
+
+def _as_json_lines(file: SeekableFile, feature: str) -> Iterator[bytes]:
+    documents = text_formats.read_documents(file.source, file.format, feature)
+    for number, document in enumerate(documents, 1):
+        try:
+            text = document.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            place = f"{text_formats.UNITS[file.format]} {number}"
+            raise text_formats.not_utf8(file.source, place, error) from error
+        yield json.dumps({feature: text}, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,248 @@
+"""Exports the model of a checkpoint, or a model in memory, in one or more formats."""
+
+import contextlib
+import dataclasses
+import logging
+import os
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bert_tf.errors import InputError, Path, plain
+from bert_tf.export import assets, check, file_checks, saved_model_writing
+from bert_tf.export.formats import FILE_FORMATS
+from bert_tf.export.job import ExportJob, read_results, read_training
+from bert_tf.export.layout import REPORT_FILE, has_saved_model, next_version
+from bert_tf.export.served import task_of
+from bert_tf.export.served.loading import complete_facts, served_class
+from bert_tf.export.serving_settings import TASKS, ServingSettings
+from bert_tf.modeling import BertEncoder, BertTaskModel
+from bert_tf.pretrained import read_pretrained, save_checkpoint
+from bert_tf.storage import files, json_files
+from bert_tf.tasks.squad.squad_results import THRESHOLD
+from bert_tf.tasks.task import DEV_EXAMPLES
+from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.lifecycle.run_state import run_of
+
+_LOGGER = logging.getLogger(__name__)
+_THRESHOLD = "null_score_diff_threshold"
+
+
+def export(
+    checkpoint: str,
+    export_dir: str,
+    settings: ServingSettings | None = None,
+    dev_data: str | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> str:
+    """Writes the model of a checkpoint for serving, and checks its outputs.
+
+    Args:
+        checkpoint: The output folder of a run, or another path that `load` accepts.
+        export_dir: Folder that contains a numbered folder for each version of the
+            model, as TensorFlow Serving expects. The new version gets the next number.
+        settings: The settings of the export.
+        dev_data: A file of labelled examples on which the metric is compared too; see
+            `ServedModel.read_examples`. Default: the examples of the dev split that the
+            run stored, if it did.
+        facts: Facts of the model that replace those of the checkpoint, such as `pair`
+            or `doc_stride`; see `save_checkpoint`. A fact that neither states has the
+            default of the program that trains models for the task.
+
+    Returns:
+        The folder of the new version.
+
+    Raises:
+        InputError: The checkpoint cannot be exported for the task; `export_dir` is a
+            file, is inside the checkpoints of a run, contains other files and no
+            version or, unless a SavedModel is written, contains SavedModels; or another
+            program has written a version with the same number.
+        ExportCheckError: The exported model and the model in memory have different
+            outputs. Nothing is written.
+    """
+    # Refuse a folder that a new version would damage.
+    version = os.path.join(export_dir, str(next_version(export_dir)))
+    _check_belongs_to_no_run(export_dir)
+    settings = settings or ServingSettings()
+    formats = settings.formats
+    is_lite = settings.format == "tflite"
+    if "saved_model" not in formats and has_saved_model(export_dir):
+        raise InputError(
+            f"{export_dir} contains SavedModels, and TensorFlow Serving would try to "
+            "load a newer version without one. Give another "
+            f"export_dir{' or format both' * is_lite}."
+        )
+
+    with contextlib.ExitStack() as stack:
+        # The processes import TensorFlow while the model is read and converted.
+        processes = [
+            stack.enter_context(contextlib.closing(check.CheckProcess()))
+            for _ in formats
+        ]
+
+        # Read everything, before anything is written.
+        job = _job(
+            checkpoint, settings, dev_data, os.path.basename(version), facts or {}
+        )
+        writers = [
+            file_checks.prepare(name, job)
+            if name in FILE_FORMATS
+            else saved_model_writing.prepare(job)
+            for name in formats
+        ]
+
+        # Another export may write this version meanwhile.
+        with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
+            report: dict[str, Any] = {"task": job.task, **job.answer_facts}
+            for write, process in zip(writers, processes, strict=True):
+                report = {**write(process, place), **report}
+            assets.write(place, job, report)
+            files.write_json(os.path.join(place, REPORT_FILE), report)
+    return version
+
+
+def _check_belongs_to_no_run(export_dir: str) -> None:
+    run = None if "://" in export_dir else run_of(os.path.realpath(export_dir))
+    if run is not None:
+        raise InputError(
+            f"{export_dir} belongs to the run in {run}, and would be removed by its "
+            "training. Give the path of another folder for the versions."
+        )
+
+
+def _job(
+    checkpoint: str,
+    settings: ServingSettings,
+    dev_data: str | None,
+    version: str,
+    facts: Mapping[str, Any],
+) -> ExportJob:
+    """Reads the checkpoint of an export, and the files of its run."""
+    found = read_pretrained(checkpoint)
+    run = run_of(checkpoint) or checkpoint
+    task = settings.task or task_of(found)
+    _check_effect(settings, task)
+
+    settings = _with_best_threshold(settings, run)
+    if task == "span" and settings.null_score_diff_threshold is not None:
+        # The facts of the export state the threshold that it uses, not that of the
+        # training.
+        facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
+    found = complete_facts(found, task, facts)
+
+    # The examples that the run stored are used if they are of the same task.
+    stored = posixpath.join(run, DEV_EXAMPLES)
+    has_examples = files.exists(stored)
+    if not dev_data and task == task_of(found) and has_examples:
+        dev_data = stored
+
+    return ExportJob(
+        found,
+        task,
+        settings,
+        version,
+        dev_data or "",
+        dev_examples=files.sha256_of_file(stored) if has_examples else "",
+        results=read_results(run, found, task),
+        training=read_training(run),
+    )
+
+
+def _check_effect(settings: ServingSettings, task: str) -> None:
+    """Checks that no setting is given that has no effect for the task."""
+    others = {
+        name: of for of in TASKS if of != task for name in served_class(of).own_settings
+    }
+    for name, of_task in others.items():
+        value = getattr(settings, name)
+        if value != getattr(ServingSettings, name):
+            raise InputError(
+                f"{name}={value} has no effect for the task {task}, only for "
+                f"{of_task}. Leave it out."
+            )
+
+
+def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:
+    """Adds the threshold that run_squad found on the dev split, unless one is given."""
+    path = posixpath.join(run, THRESHOLD)
+    if settings.null_score_diff_threshold is not None or not files.exists(path):
+        return settings
+    schema = {_THRESHOLD: json_files.NUMBER}
+    found = json_files.read(path, schema, own=True, required=True)
+    threshold = found[_THRESHOLD]
+    _LOGGER.info(
+        "no answer above a score difference of %.4f, from %s.", threshold, path
+    )
+    return dataclasses.replace(settings, null_score_diff_threshold=threshold)
+
+
+def export_model(
+    model: BertEncoder | BertTaskModel,
+    tokenizer: BertTokenizer,
+    path: Path,
+    *,
+    labels: Sequence[str] | None = None,
+    max_seq_length: int | None = None,
+    task_type: str | None = None,
+    threshold: float | None = None,
+    settings: ServingSettings | None = None,
+    dev_data: Path | None = None,
+    **facts: Any,
+) -> str:
+    """Writes a model and its tokenizer for serving, and checks the outputs.
+
+    The result is equal to that of `export` for a checkpoint with the same weights. A
+    SavedModel has float32 weights and activations, unless `settings` says otherwise,
+    whatever the dtype policy of `model` is. A model whose head was loaded keeps the
+    facts of its checkpoint, such as the labels.
+
+    Args:
+        model: Any model of `bert_tf`, such as one that `fit` trained. The head
+            determines the task: labels, tags, answers, multiple choice, [MASK] or,
+            without a head, vectors of texts.
+        tokenizer: The tokenizer that the model was trained with.
+        path: Folder that contains a numbered folder for each version of the model, as
+            TensorFlow Serving expects. The new version gets the next number.
+        labels: The labels or tags, in the order of the model's outputs; none for
+            regression.
+        max_seq_length: Longer texts are truncated to this number of tokens, or split
+            into windows. Default: that of the program that trains models for the task.
+        task_type: Of a `BertClassifier`: "classification" (one label for each text, the
+            default), "multi_label" (any number of labels; the model was trained with a
+            sigmoid cross entropy) or "regression" (a score; the model has
+            num_labels=1).
+        threshold: The lowest probability, between 0 and 1, of the labels that a
+            multi-label classifier returns.
+        settings: The other settings, such as `ServingSettings(format="tflite")`.
+        dev_data: As in `export`.
+        **facts: As in `export`: `pair` (bool) of a classifier, `scheme` of tags, and
+            the attributes of `WindowSettings` and `AnswerSettings` for answers.
+
+    Returns:
+        The folder of the new version.
+
+    Raises:
+        InputError: As in `export`, or the labels or the vocabulary do not match the
+            model, or a value is out of range or has no effect for the task.
+        ExportCheckError: The exported model and `model` have different outputs. Nothing
+            is written.
+    """
+    settings = settings or ServingSettings()
+    if task_type == "regression" and labels is None:
+        labels = []
+    if max_seq_length is not None:
+        settings = dataclasses.replace(settings, max_seq_length=max_seq_length)
+    stored: dict[str, Any] = {
+        "labels": labels,
+        "task_type": task_type,
+        "threshold": threshold,
+        "max_seq_length": max_seq_length,
+    }
+    stored = {name: value for name, value in stored.items() if value is not None}
+    with files.temporary_folder() as folder:
+        checkpoint = save_checkpoint(
+            model, tokenizer, posixpath.join(folder, "model"), **stored
+        )
+        return export(
+            checkpoint, os.fspath(path), settings, plain(dev_data), plain(facts)
+        )

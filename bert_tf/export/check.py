@@ -1,0 +1,353 @@
+"""Runs an exported model in another process, and compares it with the model in memory.
+
+An export is published only if their outputs are equal. The other process runs a
+SavedModel as a server does, without bert_tf.
+"""
+
+import collections
+import contextlib
+import dataclasses
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.export.formats import ExportCheckError
+from bert_tf.export.served import ServedModel
+from bert_tf.export.signature_requests import Request
+from bert_tf.storage.files import path_without_globs, temporary_folder
+from bert_tf.tasks.task import Outputs
+
+# As `startup.set_environment` sets it for programs; in Python, this process may lack
+# it.
+_DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
+# This process may have all the memory of the GPUs.
+_ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+with open(
+    os.path.join(os.path.dirname(__file__), "check_process.py"), encoding="utf-8"
+) as _file:
+    # Given as text: the folder of the file would be on the path of modules.
+    _PROGRAM = _file.read()
+EXAMPLES = (
+    b"",
+    b"A short text.",
+    "Żółw, naïve: 東京 😀 [MASK] #42".encode(),
+    b"\tmany   blanks\n",
+    b"The quick brown fox jumps over the lazy dog. " * 40,
+    b"not UTF-8: caf\xe9 \xff\xfe",
+)
+# The outputs of the model in memory, and those of the SavedModel.
+Pair = tuple[Outputs, Outputs]
+
+
+class CheckProcess:
+    """A process that runs exported models.
+
+    It imports TensorFlow while they are written.
+
+    Args:
+        python: The Python program, which may have another version of TensorFlow.
+    """
+
+    def __init__(self, python: str = sys.executable) -> None:
+        self._process = subprocess.Popen(
+            [python, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=os.sep,
+            env={**_DEFAULTS, **os.environ, **_ENVIRONMENT},
+        )
+
+    def run(
+        self,
+        paths: Sequence[str],
+        found: Sequence[Sequence[Request]],
+        runtime: str = "auto",
+    ) -> list[list[dict[str, np.ndarray]]]:
+        """Returns the outputs of requests for models. A process runs only once.
+
+        Args:
+            paths: SavedModels, or TFLite or ONNX files.
+            found: The requests for each of them.
+            runtime: What runs ONNX files: one of `formats.RUNTIMES`.
+
+        Raises:
+            ExportCheckError: A model cannot be loaded, or a request fails.
+        """
+        # The process runs in another folder, so it needs absolute paths.
+        places = [path if "://" in path else os.path.abspath(path) for path in paths]
+        with contextlib.ExitStack() as stack:
+            places = [stack.enter_context(path_without_globs(each)) for each in places]
+            models = [
+                (path, [request[:2] for request in requests])
+                for path, requests in zip(places, found, strict=True)
+            ]
+
+            # Requests and outputs are exchanged as files.
+            place = stack.enter_context(temporary_folder())
+            files = [os.path.join(place, name) for name in ("requests", "outputs")]
+            with open(files[0], "wb") as file:
+                pickle.dump((runtime, models), file)
+            _, errors = self._process.communicate("\n".join(files))
+            if self._process.returncode:
+                last = (errors.strip().splitlines() or ["no message"])[-1]
+                raise ExportCheckError(
+                    f"The exported model does not run in another process: {last}"
+                )
+
+            with open(files[1], "rb") as file:
+                outputs: list[list[dict[str, np.ndarray]]] = pickle.load(file)
+        return outputs
+
+    def close(self) -> None:
+        """Ends the process."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """The largest difference of one output of a signature.
+
+    Attributes:
+        signature: The name of the signature.
+        output: The name of the output.
+        difference: The largest difference, or the share of different values if they are
+            not float.
+        limit: The largest allowed difference; None for any finite one.
+    """
+
+    signature: str
+    output: str
+    difference: float
+    limit: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the difference is allowed.
+
+        NaN is not, and neither is another shape.
+        """
+        if self.limit is None:
+            return bool(np.isfinite(self.difference))
+        return self.difference <= self.limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The largest differences between outputs of an exported model and those in memory.
+
+    Attributes:
+        difference: The largest difference of a float output. Differences of values
+            above 1 are relative to the largest value of the output.
+        percentile: The percentile of the differences that is compared.
+        metric_loss: The largest difference of the metric, in percentage points.
+        allows_gain: Whether the metric of the exported model may be better by any
+            amount.
+        of_large_values: `difference` for outputs with values above 1; None for the
+            same.
+        metric_examples: `metric_loss` is at least the points that so many examples are
+            worth.
+        different_answers: The largest share of different labels, answers and so on,
+            except for near ties; None for any.
+        judges_values: Whether `difference` is a limit for float outputs, and not only
+            the margin of near ties.
+    """
+
+    difference: float
+    percentile: int
+    metric_loss: float
+    allows_gain: bool = False
+    of_large_values: float | None = None
+    metric_examples: int = 0
+    different_answers: float | None = 0.0
+    judges_values: bool = True
+
+
+LIMITS = {"float32": Limits(1e-5, 100, 0.5), "bfloat16": Limits(2e-2, 99, 0.5)}
+
+
+def judge(
+    served: ServedModel,
+    requests: Sequence[Request],
+    expected: Sequence[Outputs],
+    actual: Sequence[Outputs],
+    limits: Limits,
+    name: str = "The SavedModel",
+    compares_labelled: bool = True,
+) -> dict[str, Any]:
+    """Compares the outputs and the metric of an exported model with those in memory.
+
+    Args:
+        served: The model in memory.
+        requests: The requests.
+        expected: The outputs of the model in memory for each request.
+        actual: Those of the exported model, which may have fewer outputs.
+        limits: How much they may differ.
+        name: The exported model, for messages.
+        compares_labelled: Whether to compare the outputs of requests with correct
+            outputs too, and not only the metric.
+
+    Returns:
+        The report: `outputs`, the fields of each `Comparison`; and `metric`, None if no
+        request has correct outputs, else its `name`, `num_examples`, the values `model`
+        and `exported`, in percent, and `baseline`, the accuracy of a constant
+        prediction, None for other metrics.
+
+    Raises:
+        ExportCheckError: The metric or an output differs too much, or an output is not
+            finite.
+    """
+    # The pairs of outputs, by signature, and those with correct outputs.
+    labelled: list[tuple[Sequence[Any], Pair]] = []
+    pairs: dict[str, list[Pair]] = {}
+    outputs = zip(expected, actual, strict=True)
+    for request, pair in zip(requests, outputs, strict=True):
+        if request.correct is not None:
+            labelled.append((request.correct, pair))
+        if request.correct is None or compares_labelled:
+            pairs.setdefault(request.signature, []).append(pair)
+
+    metric = _metric(served, labelled, limits, name) if labelled else None
+    # TensorFlow returns the outputs of a signature in a random order.
+    comparisons = [
+        each
+        for key, own in pairs.items()
+        for each in sorted(compare(served, key, own, limits), key=lambda it: it.output)
+    ]
+
+    # The first output that differs too much is reported.
+    for worst in (each for each in comparisons if not each.passed):
+        limit = (
+            "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
+        )
+        raise ExportCheckError(
+            f"{name} differs from the model in memory: {worst.output} of "
+            f"{worst.signature} by {worst.difference:.2g}, and {limit} is allowed. "
+            "Nothing was exported."
+        )
+
+    return {
+        "outputs": [dataclasses.asdict(each) for each in comparisons],
+        "metric": metric,
+    }
+
+
+def _metric(
+    served: ServedModel,
+    labelled: Sequence[tuple[Sequence[Any], Pair]],
+    limits: Limits,
+    name: str,
+) -> dict[str, Any]:
+    """Returns the metric of requests with correct outputs, for the report.
+
+    Raises:
+        ExportCheckError: The two models differ in the metric.
+    """
+    correct = [each for answers, _ in labelled for each in answers]
+
+    # The metric of the model in memory, and that of the exported one.
+    values = []
+    for outputs in zip(*(pair for _, pair in labelled), strict=True):
+        joined = {
+            name: np.concatenate([each[name] for each in outputs])
+            for name in outputs[0]
+        }
+        kind, value = served.metric(joined, correct)
+        values.append(value)
+
+    loss = values[0] - values[1]
+    allowed = max(limits.metric_loss, 100 * limits.metric_examples / len(correct))
+    if not (loss if limits.allows_gain else abs(loss)) <= allowed:
+        raise ExportCheckError(
+            f"{name} has the {kind} {values[1]:.2f} on {len(correct)} examples of the "
+            f"dev split, and the model in memory has {values[0]:.2f}. At most "
+            f"{allowed:.1f} points of difference are allowed. Nothing was exported."
+        )
+
+    # An accuracy means little without that of a constant prediction.
+    ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
+    baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
+    return {
+        "name": kind,
+        "num_examples": len(correct),
+        "model": values[0],
+        "exported": values[1],
+        "baseline": baseline,
+    }
+
+
+def compare(
+    served: ServedModel, signature: str, pairs: Sequence[Pair], limits: Limits
+) -> Iterator[Comparison]:
+    """Compares the outputs of a signature for all of its requests.
+
+    Args:
+        served: The model.
+        signature: The name of the signature.
+        pairs: The outputs for each request.
+        limits: How much the outputs may differ.
+    """
+    for name, first in pairs[0][1].items():
+        is_float = np.issubdtype(first.dtype, np.floating)
+        arrays: list[Any] = [(one[name], other[name]) for one, other in pairs]
+        limit = limits.difference
+        if not is_float:
+            arrays = [_with_equal_widths(*each) for each in arrays]
+
+        if any(one.shape != other.shape for one, other in arrays):
+            yield Comparison(signature, name, float("inf"), limit)
+        elif is_float:
+            difference, scale = _float_difference(arrays, limits.percentile)
+            if scale > 1 and limits.of_large_values is not None:
+                limit = limits.of_large_values
+            yield Comparison(
+                signature, name, difference, limit if limits.judges_values else None
+            )
+        else:
+            # Values may differ where a decision is closer than twice the tolerance.
+            parts = [
+                (one != other)
+                & np.logical_not(served.gaps(*pair).get(name, np.inf) <= 2 * limit)
+                for (one, other), pair in zip(arrays, pairs, strict=True)
+            ]
+            different = np.concatenate([part.reshape(-1) for part in parts])
+            share = float(different.sum() / max(different.size, 1))
+            yield Comparison(signature, name, share, limits.different_answers)
+
+
+def _float_difference(
+    arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentile: int
+) -> tuple[float, float]:
+    """Returns a percentile of the differences, and the scale.
+
+    The percentile is NaN if a value is not finite. The scale is the largest
+    value, at least 1. The differences are divided by it.
+    """
+    # A few infinite values would not change a percentile.
+    if not all(np.isfinite(each).all() for pair in arrays for each in pair):
+        return float("nan"), 1.0
+    found = np.concatenate([np.abs(one - other).reshape(-1) for one, other in arrays])
+    if not found.size:
+        return 0.0, 1.0
+    scale = max(1.0, *(float(np.abs(one).max(initial=0)) for one, _ in arrays))
+    return float(np.percentile(found, percentile)) / scale, scale
+
+
+def _with_equal_widths(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Pads decoded outputs [B, E], such as lists of entities, to the same width."""
+    if any(each.ndim != 2 for each in arrays):
+        return arrays
+    width = max(each.shape[1] for each in arrays)
+    padding = b"" if arrays[0].dtype == object else 0
+    return tuple(
+        np.pad(each, [(0, 0), (0, width - each.shape[1])], constant_values=padding)
+        for each in arrays
+    )

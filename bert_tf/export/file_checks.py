@@ -1,0 +1,317 @@
+"""Writes, checks and measures the TFLite or ONNX files of an export."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import os
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.export import check
+from bert_tf.export.assets import table_of
+from bert_tf.export.check import CheckProcess, Limits
+from bert_tf.export.check_process import outputs_of
+from bert_tf.export.formats import FILE_FORMATS, ExportCheckError, module_of
+from bert_tf.export.job import ExportJob
+from bert_tf.export.layout import EXTRA
+from bert_tf.export.model_file import ModelFile, PreparedFiles, open_file
+from bert_tf.export.served import ServedModel
+from bert_tf.export.signature_requests import (
+    Request,
+    example_requests,
+    labelled_requests,
+)
+from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
+from bert_tf.storage import files
+from bert_tf.tasks.task import Outputs
+
+_LOGGER = logging.getLogger(__name__)
+# float16 and int8 are the dtypes of the weights. int8 is judged by its metric, whose
+# limit for few examples is that of two of them, or by its answers (`_limits_of`). For
+# outputs without answers, the limits of int8 must find wrong ones: unit vectors [384]
+# of unrelated texts differ by 0.17, and a zero vector by 0.13.
+_LIMITS = {
+    "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
+    "bfloat16": check.LIMITS["bfloat16"],  # OpenVINO, whose weights are float32
+    "float16": Limits(1e-2, 99, 1.0, allows_gain=True),
+    "int8": Limits(0.1, 99, 1.0, True, 0.3, metric_examples=2, different_answers=0.1),
+}
+# With so many labelled examples, the metric alone decides on int8.
+_MANY_EXAMPLES = 100
+# Texts for which the tokenizer of TFLite has the same ids as that of TensorFlow.
+_VALID_TEXTS = tuple(text for text in check.EXAMPLES if b"\xff" not in text)
+# Numbers of tokens and threads to measure, and the least time and number of runs.
+_LENGTHS = (32, 128)
+_NUM_THREADS = (1, 2)
+_MIN_SECS = 0.3
+_MIN_RUNS = 5
+
+
+def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
+    """Reads everything that the files of a format need, before anything is written.
+
+    Args:
+        name: The format, such as "tflite".
+        job: The model and the settings.
+
+    Returns:
+        A function that writes the files to a folder, checks them in a process, and
+        returns the report. A file with other outputs than the model in memory or a
+        metric that is too low is removed, with a warning. The function raises
+        `ExportCheckError` if no file of the export is left.
+
+    Raises:
+        InputError: The checkpoint cannot be exported for the task or in this format, or
+            a package of the format is not installed.
+    """
+    prepared: PreparedFiles = module_of(name).prepare(job)
+    served = prepared.served
+    labelled = []
+    if job.dev_data:
+        signatures = [served.labelled_signature]
+        labelled = labelled_requests(served, job.dev_data, signatures)
+    return functools.partial(_write, name, job, prepared, labelled)
+
+
+def _write(
+    name: str,
+    job: ExportJob,
+    prepared: PreparedFiles,
+    labelled: Sequence[Request],
+    process: CheckProcess,
+    folder: str,
+) -> dict[str, Any]:
+    """Writes, checks and measures the files; see `prepare`."""
+    extra = os.path.join(folder, EXTRA)
+    place = os.path.join(folder, name)
+    for each in (extra, place):
+        tf.io.gfile.makedirs(each)
+    for file_name, content in prepared.extra.items():
+        files.write_bytes(os.path.join(extra, file_name), content)
+
+    # Write all files, and run them in the process.
+    served = prepared.served
+    written = []
+    for file in prepared.files:
+        path = os.path.join(place, f"{file.name}.{name}")
+        _LOGGER.info("converting %s", os.path.basename(path))
+        files.write_bytes(path, prepared.content(file))
+        written.append(dataclasses.replace(file, path=path))
+
+    reports = compare(process, served, labelled, written)
+    errors = [each for each in reports if isinstance(each, ExportCheckError)]
+    if len(errors) == len(reports) and job.settings.format == name:
+        raise errors[0]
+
+    # A file that differs too much is removed, and the others are measured.
+    rows = []
+    left_out = []
+    for row, file in zip(reports, written, strict=True):
+        if isinstance(row, ExportCheckError):
+            tf.io.gfile.remove(file.path)
+            reason = str(row).replace("Nothing was exported.", "This file is left out.")
+            left_out.append(reason)
+            _LOGGER.warning(
+                "warning: %s --%s_precisions chooses the files.", reason, name
+            )
+            continue
+        row["max_seq_length"] = served.max_seq_length
+        rows.append(row | measure(file, served, job.settings.tflite_length))
+
+        # OpenVINO runs the same file, which stays if only OpenVINO has other outputs.
+        if file.path.endswith("float32.onnx") and find_spec("openvino"):
+            try:
+                rows.append(row | _report_of_openvino(served, labelled, file))
+            except Exception as error:  # OpenVINO has many classes of errors
+                reason = f"With OpenVINO, {' '.join(str(error).split())}".replace(
+                    "Nothing was exported", "Use ONNX Runtime"
+                )
+                left_out.append(reason)
+                _LOGGER.warning("warning: %s", reason)
+
+    report = {"max_seq_length": served.max_seq_length, f"{name}_left_out": left_out}
+    if not rows:
+        tf.io.gfile.rmtree(place)
+        return report
+    _LOGGER.info("%s files:\n%s", FILE_FORMATS[name].title, table_of(rows))
+    return {**report, name: rows}
+
+
+def _report_of_openvino(
+    served: ServedModel, labelled: Sequence[Request], file: ModelFile
+) -> dict[str, Any]:
+    """Checks and measures an ONNX file with OpenVINO, in another process.
+
+    Raises:
+        ExportCheckError: OpenVINO cannot run the file, or has other outputs.
+    """
+    import openvino
+
+    dtype = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
+    file = dataclasses.replace(file, precision="bfloat16", runtime="openvino")
+    with contextlib.closing(CheckProcess()) as process:
+        (report,) = compare(process, served, labelled, [file])
+    if isinstance(report, ExportCheckError):
+        raise report
+    runtime = f"OpenVINO in {dtype.to_string()}"  # f32 or bf16
+    return {**report, **measure(file, served, None), "runtime": runtime}
+
+
+def compare(
+    process: CheckProcess,
+    served: ServedModel,
+    labelled: Sequence[Request],
+    found: Sequence[ModelFile],
+) -> list[dict[str, Any] | ExportCheckError]:
+    """Compares the outputs of all files with those of the model in memory.
+
+    Args:
+        process: The process that runs the files.
+        served: The model in memory.
+        labelled: Requests with correct outputs.
+        found: The files, which have the same runtime.
+
+    Returns:
+        For each file its report, or the `ExportCheckError` if an output or the metric
+        differs too much.
+
+    Raises:
+        ExportCheckError: The runtime cannot run a file.
+    """
+    kinds = {name: each.kind for name, each in served.endpoints().items()}
+    names = [name for name, kind in kinds.items() if kind != "examples"]
+    of_texts = [name for name in names if kinds[name] == "texts"]
+
+    # Files that take texts get other requests than those that take ids.
+    signatures = served.signatures(*names)
+    requests = {}
+    expected = {}
+    for takes_texts in {each.takes_texts for each in found}:
+        examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, check.EXAMPLES)
+        own = [*example_requests(served, *examples, ()), *labelled]
+        requests[takes_texts] = own
+        expected[takes_texts] = outputs_of(signatures, own)
+    actual = process.run(
+        [each.path for each in found],
+        [requests[each.takes_texts] for each in found],
+        found[0].runtime,
+    )
+
+    reports: list[dict[str, Any] | ExportCheckError] = []
+    for file, outputs in zip(found, actual, strict=True):
+        given = requests[file.takes_texts], expected[file.takes_texts]
+        try:
+            reports.append(_report(served, file, *given, outputs))
+        except ExportCheckError as error:
+            reports.append(error)
+    return reports
+
+
+def _report(
+    served: ServedModel,
+    file: ModelFile,
+    requests: Sequence[Request],
+    expected: Sequence[Outputs],
+    actual: Sequence[Outputs],
+) -> dict[str, Any]:
+    """Compares one file; returns its report."""
+    name = os.path.basename(file.path)
+    num_examples = sum(len(each.correct or ()) for each in requests)
+    report = check.judge(
+        served,
+        requests,
+        expected,
+        actual,
+        _limits_of(file.precision, num_examples, expected),
+        name,
+        # The labelled texts may be among those that the tokenizer of TFLite splits
+        # differently.
+        compares_labelled=not file.takes_texts,
+    )
+    return {
+        **report,
+        "file": name,
+        "size_bytes": tf.io.gfile.stat(file.path).length,
+        "takes_texts": file.takes_texts,
+    }
+
+
+def _limits_of(
+    precision: str, num_examples: int, expected: Sequence[Outputs]
+) -> Limits:
+    """Returns the limits of a file.
+
+    For int8, many examples or answers replace those of outputs.
+    """
+    limits = _LIMITS[precision]
+    if precision != "int8":
+        return limits
+    if num_examples >= _MANY_EXAMPLES:
+        return dataclasses.replace(limits, judges_values=False, different_answers=None)
+    answers = any(
+        each.dtype.kind != "f" for outputs in expected for each in outputs.values()
+    )
+    return dataclasses.replace(limits, judges_values=not answers)
+
+
+def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[str, Any]:
+    """Measures a file with one sequence at a time.
+
+    Args:
+        file: The file.
+        served: The model.
+        length: The number of tokens of the sequences; None for 32 and 128.
+
+    Returns:
+        `load_ms`, the time from a path to the end of the first run, which brings the
+        weights into the layout of the CPU, and `latency_ms`, the median time of further
+        runs by the number of tokens and threads.
+    """
+    longest = length or served.max_seq_length
+    lengths = [each for each in _LENGTHS if each <= longest and not length] or [longest]
+    latency = {}
+    for num_threads in _NUM_THREADS:
+        start = time.perf_counter()
+        forward = open_file(file.path, num_threads, file.runtime).forward()
+        forward.run(_inputs(served, lengths[0], file.takes_texts))
+        load_ms = 1e3 * (time.perf_counter() - start)
+        for each in lengths:
+            inputs = _inputs(served, each, file.takes_texts)
+            name = f"1x{each}, {num_threads} thread{'s' if num_threads > 1 else ''}"
+            latency[name] = _median_ms(functools.partial(forward.run, inputs))
+    return {"load_ms": load_ms, "latency_ms": latency}
+
+
+def _inputs(
+    served: ServedModel, length: int, takes_texts: bool
+) -> dict[str, np.ndarray]:
+    """Returns the inputs of one sequence of a length, which has unknown words."""
+    if takes_texts:
+        names = served.text_names
+        words = (length - 1 - len(names)) // len(names)
+        return {name: np.array([b"? " * words], object) for name in names}
+    inputs: dict[str, np.ndarray] = {
+        name: np.zeros([1, length], np.int32) for name in INPUT_NAMES
+    }
+    inputs["input_ids"] += served.tokenizer.unk_id
+    inputs["input_mask"] += 1
+    if served.takes_masks:
+        inputs[POSITIONS] = np.zeros([1, 1], np.int32)
+    return inputs
+
+
+def _median_ms(run: Callable[[], Any]) -> float:
+    """Returns the median time of a function, in milliseconds."""
+    run()
+    times: list[float] = []
+    while len(times) < _MIN_RUNS or sum(times) < _MIN_SECS:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return 1e3 * float(np.median(times))

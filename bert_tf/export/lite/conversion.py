@@ -1,0 +1,421 @@
+"""TFLite files: converts served models, writes and reads files, and runs them.
+
+A file ends with a ZIP archive of vocabulary, labels and facts, which TFLite ignores.
+MediaPipe's tasks read vocabulary and labels from such an archive.
+"""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import functools
+import io
+import logging
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+from bert_tf.export.assets import LABELS_FILE
+from bert_tf.export.formats import as_export_check_error, check_installed
+from bert_tf.export.job import ExportJob
+from bert_tf.export.lite import mediapipe_metadata
+from bert_tf.export.model_file import (
+    IDS,
+    STORED_TEXTS,
+    FileForward,
+    ModelFile,
+    OpenFile,
+    PreparedFiles,
+    embedded_files,
+)
+from bert_tf.export.served import ServedModel, load_served
+from bert_tf.head_config import HeadConfig
+from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
+from bert_tf.storage import files
+from bert_tf.storage.weights import VOCABULARY_FILE
+
+_LOGGER = logging.getLogger(__name__)
+# The first date that ZIP can represent, so that equal files are equal.
+_DATE = (1980, 1, 1, 0, 0, 0)
+# The outputs with a value for each token.
+_OF_TOKENS = {"logits", "start_logits", "end_logits"}
+
+
+def prepare(job: ExportJob) -> PreparedFiles:
+    """Reads everything that TFLite files need, before anything is written.
+
+    Args:
+        job: The model and the settings.
+
+    Returns:
+        A file for each precision, and, if the settings say so, another one that takes
+        texts.
+
+    Raises:
+        InputError: The checkpoint cannot be exported for the task or has LSTM layers,
+            or LiteRT is not installed.
+    """
+    check_installed("tflite", to_write=True)
+
+    # Check what TFLite cannot represent.
+    length = job.settings.tflite_length
+    positions = job.checkpoint.config.max_position_embeddings
+    if length is not None and not 3 <= length <= positions:
+        raise InputError(
+            f"tflite_length must be from 3 to {positions}, the model's "
+            f"max_position_embeddings. Received: {length}."
+        )
+    if HeadConfig.from_dict(job.checkpoint.facts.get("head")).kind == "bilstm":
+        raise InputError(
+            "TFLite cannot represent the loops of the LSTM layers of this model. Give "
+            "format=saved_model, or train with head=linear."
+        )
+
+    settings = dataclasses.replace(
+        job.settings,
+        precision="float32",
+        max_seq_length=length or job.settings.max_seq_length,
+    )
+    served = load_served(job.checkpoint, settings)
+    if settings.tflite_text_input and not served.lite_takes_texts:
+        raise InputError(
+            f"A TFLite file for the task {job.task} cannot take texts, because TFLite "
+            "lacks the operations, also those of long_texts=windows. Leave out "
+            "tflite_text_input; the file takes token ids."
+        )
+    if settings.tflite_text_input and _may_join_words(served):
+        raise InputError(
+            f"The last word of the prompt {served.prompt!r} may continue in the text, "
+            "which a TFLite file cannot represent. Leave out tflite_text_input, or give "
+            "another prompt_name."
+        )
+
+    # A file for each precision, and each kind of inputs.
+    has_metadata = _can_run_in_mediapipe(served)
+    found = [
+        ModelFile(precision, takes_texts, has_metadata and not takes_texts)
+        for takes_texts in ([False, True] if settings.tflite_text_input else [False])
+        for precision in dict.fromkeys(settings.tflite_precisions)
+    ]
+    return PreparedFiles(served, found, functools.partial(_content, job, served))
+
+
+def _may_join_words(served: ServedModel) -> bool:
+    """Returns whether the prompt and a text have other words together than apart."""
+    texts = [f"{served.prompt}a", served.prompt, "a"]
+    together, prompt, text = served.tokenizer.words(texts).to_list()
+    return bool(together != prompt + text)
+
+
+def _can_run_in_mediapipe(served: ServedModel) -> bool:
+    """Returns whether the files get metadata for MediaPipe; logs why not."""
+    if not served.runs_in_mediapipe:
+        return False
+    if not served.tokenizer.do_lower_case:
+        reason = "MediaPipe lower-cases all texts, and the model is cased"
+    elif served.prompt:
+        reason = "MediaPipe puts no prompt before texts"
+    elif not mediapipe_metadata.is_installed():
+        reason = "mediapipe cannot be imported (pip install 'bert-tf[mediapipe]')"
+    else:
+        return True
+    _LOGGER.info("The TFLite files have no metadata for MediaPipe: %s.", reason)
+    return False
+
+
+def _content(job: ExportJob, served: ServedModel, file: ModelFile) -> bytes:
+    """Converts a model, and adds its vocabulary, labels and facts."""
+    model = convert(served, file, job.settings.tflite_length)
+    if file.has_metadata:
+        labels = LABELS_FILE if job.checkpoint.facts.get("labels") else None
+        model = mediapipe_metadata.with_metadata(model, VOCABULARY_FILE, labels)
+    embedded = embedded_files(
+        job, served, takes_texts=file.takes_texts, model_sha256=files.sha256(model)
+    )
+    return with_files(model, embedded)
+
+
+def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
+    """Returns a TFLite file of `served.forward` for one sequence.
+
+    The batch has the size 1: TFLite had silently wrong masked-LM logits for some
+    batches.
+
+    Args:
+        served: The model with float32 weights.
+        file: The precision and the kind of inputs. The activations are float32; with
+            int8, matrix products quantize them while the model runs. The inputs are
+            texts, string [1], or `input_ids`, `input_mask` and `segment_ids`, int32 [1,
+            S], and, for a masked LM, `masked_lm_positions`, int32 [1, P], where P is 1
+            if there is a length.
+        length: The number of tokens of the sequences; None for any length.
+
+    Raises:
+        ExportCheckError: TFLite cannot represent the model.
+    """
+    if file.takes_texts:
+        specs = {
+            name: tf.TensorSpec([1], tf.string, name=name) for name in served.text_names
+        }
+    else:
+        specs = {
+            name: tf.TensorSpec([1, length], tf.int32, name=name)
+            for name in INPUT_NAMES
+        }
+        if served.takes_masks:
+            positions = None if length is None else 1
+            specs[POSITIONS] = tf.TensorSpec([1, positions], tf.int32, name=POSITIONS)
+
+    def outputs(**inputs: Any) -> dict[str, Any]:
+        if file.takes_texts:
+            texts = [inputs[name] for name in served.text_names]
+            inputs = _encoded(served, texts, length)
+        elif file.has_metadata and length is None:
+            inputs = _truncated(inputs, served.max_seq_length, served.tokenizer.sep_id)
+        found = served.outputs(inputs)
+        return {name: found[name] for name in served.lite_outputs}
+
+    function = tf.function(outputs, autograph=False).get_concrete_function(**specs)
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([function], served)
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    converter.allow_custom_ops = file.takes_texts  # the operations of tensorflow_text
+    if file.precision != "float32":
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if file.precision == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    with as_export_check_error("tflite"):
+        return bytes(converter.convert())
+
+
+def _encoded(
+    served: ServedModel, texts: list[Any], length: int | None
+) -> dict[str, Any]:
+    """Returns the inputs of the model, int32 [1, S], for one text or pair.
+
+    The texts are string [1] each. The ids are those of `BertTokenizer.encode`, except
+    for those of `tokenize_in_lite`.
+    """
+    ids = [served.tokenizer.tokenize_in_lite(each) for each in texts]
+    if served.prompt:
+        ids = [_after_prompt(served, each) for each in ids]
+    limit = served.max_seq_length  # `length`, if there is one
+    packed = served.tokenizer.pack(
+        *ids, seq_length=limit, trim_to_longest=length is None
+    )
+    # TFLite does not know that there is one row.
+    return {
+        name: tf.reshape(value, [1, length or -1]) for name, value in packed.items()
+    }
+
+
+def _after_prompt(served: ServedModel, ids: Any) -> Any:
+    """Puts the ids of the prompt before those of a text, ragged int32 [1, None]."""
+    with tf.init_scope():  # the prompt is a constant of the file
+        prompt = served.tokenizer.tokenize(served.prompt).numpy()
+    values = tf.concat([prompt, ids.values], 0)
+    splits = ids.row_splits + np.array([0, len(prompt)])
+    return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+
+
+def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any]:
+    """Truncates a sequence that is too long for the model.
+
+    The result is that of `BertTokenizer.encode`.
+
+    MediaPipe does not truncate texts for a file without a fixed length.
+    """
+    is_too_long = tf.shape(inputs["input_ids"])[1] > limit
+    cut = {name: value[:, :limit] for name, value in inputs.items()}
+    position = tf.range(tf.shape(cut["input_ids"])[1])[tf.newaxis]
+    is_last = is_too_long & (position == limit - 1)
+    return {**cut, "input_ids": tf.where(is_last, sep_id, cut["input_ids"])}
+
+
+def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
+    """Returns a TFLite file with other files appended, without compression.
+
+    Args:
+        model: A TFLite file without an archive.
+        embedded: The content of each file, by name.
+    """
+    buffer = io.BytesIO(model)
+    with zipfile.ZipFile(buffer, "a") as archive:
+        for name, content in embedded.items():
+            archive.writestr(zipfile.ZipInfo(name, _DATE), content)
+    return buffer.getvalue()
+
+
+def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[bytes]]:
+    """Separates a TFLite file from the files that it contains.
+
+    ZIP checks their checksums.
+
+    Args:
+        path: The path of the TFLite file, for messages.
+        content: Its content.
+        *names: The names of files.
+
+    Returns:
+        The model, that is, the bytes before the archive, and the content of each file.
+
+    Raises:
+        InputError: The file is damaged, or bert-tf did not write it.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = min(each.header_offset for each in archive.infolist())
+            return content[:size], [archive.read(name) for name in names]
+    except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
+        raise InputError(
+            f"{path} contains no {names[0]}: it is not a TFLite file of bert-tf, or it "
+            "is damaged. Export the model again with --format=tflite."
+        ) from error
+
+
+class LiteForward(FileForward):
+    """The outputs of a TFLite file for a batch.
+
+    A row of the batch is a run of the file, and is not padded to the length of other
+    rows unless the outputs are those of tokens. A single row uses all threads; with
+    more rows, each thread runs other rows, in an interpreter of its own. Unused
+    interpreters are kept.
+
+    Args:
+        path: The path of the TFLite file, for messages.
+        content: Its content.
+        num_threads: The number of threads.
+
+    Raises:
+        InputError: LiteRT is not installed, or the file is not a TFLite file.
+    """
+
+    def __init__(self, path: str, content: bytes, num_threads: int) -> None:
+        # Interpreters share the content: the file may be replaced while a server runs.
+        self._path = path
+        self._content = content
+        self._num_threads = num_threads
+        # The unused interpreters with one thread for each row, and with all threads for
+        # one row.
+        self._free: dict[int, list[Any]] = {1: [], self._num_threads: []}
+        with self._runner(self._num_threads) as runner:
+            inputs, outputs = runner.get_input_details(), runner.get_output_details()
+        super().__init__(
+            inputs,
+            {name: len(each["shape_signature"]) for name, each in outputs.items()},
+        )
+        self._is_of_tokens = not _OF_TOKENS.isdisjoint(outputs)
+        shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
+        self._length = int(shape[1])  # -1 for any length
+
+    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Returns the outputs of one row or more."""
+        count = len(next(iter(batch.values())))
+        rows = [
+            {name: each[row : row + 1] for name, each in batch.items()}
+            for row in range(count)
+        ]
+        if count == 1:
+            return self._run_row(rows[0], self._num_threads)
+        with concurrent.futures.ThreadPoolExecutor(self._num_threads) as pool:
+            found = list(pool.map(self._run_row, rows, [1] * count))
+        return {
+            name: np.concatenate([each[name] for each in found]) for name in self._ranks
+        }
+
+    def _run_row(
+        self, row: Mapping[str, np.ndarray], num_threads: int
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs of one row, [1, ...] each."""
+        with self._runner(num_threads) as runner:
+            if IDS not in row:
+                return dict(runner(**row))
+            given = row[IDS].shape[1]
+            used = given if self._is_of_tokens else _num_tokens(row, given)
+            of_tokens = {name: each for name, each in row.items() if name != POSITIONS}
+            inputs = {
+                name: self._with_length(each, used) for name, each in of_tokens.items()
+            }
+            if POSITIONS in row:
+                return self._run_positions(runner, inputs, row[POSITIONS])
+            outputs = dict(runner(**inputs))
+        if self._is_of_tokens:
+            outputs = {name: value[:, :given] for name, value in outputs.items()}
+        return outputs
+
+    def _run_positions(
+        self, runner: Any, inputs: Mapping[str, np.ndarray], positions: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs of one row for P positions."""
+        step = 1 if self._length > 0 else positions.shape[1]
+        parts = [
+            dict(runner(**{**inputs, POSITIONS: positions[:, first : first + step]}))
+            for first in range(0, positions.shape[1], step)
+        ]
+        return {
+            name: np.concatenate([each[name] for each in parts], axis=1)
+            if value.ndim == 3
+            else value
+            for name, value in parts[0].items()
+        }
+
+    def _with_length(self, value: np.ndarray, used: int) -> np.ndarray:
+        """Returns the first tokens of a row, padded to the length of the file."""
+        value = value[:, :used]
+        missing = self._length - value.shape[1]
+        return np.pad(value, [(0, 0), (0, missing)]) if self._length > 0 else value
+
+    @contextlib.contextmanager
+    def _runner(self, num_threads: int) -> Iterator[Any]:
+        """Takes an unused interpreter, or a new one, and puts it back afterwards."""
+        free = self._free[num_threads]
+        try:
+            runner = free.pop()  # append and pop of a list are atomic
+        except IndexError:
+            runner = self._new_runner(num_threads)
+        yield runner
+        free.append(runner)
+
+    def _new_runner(self, num_threads: int) -> Any:
+        """Returns the signature of the file in a new interpreter.
+
+        It also has the operations of tensorflow_text.
+        """
+        import tensorflow_text
+        from ai_edge_litert.interpreter import InterpreterWithCustomOps
+
+        try:
+            interpreter = InterpreterWithCustomOps(
+                custom_op_registerers=tensorflow_text.tflite_registrar.SELECT_TFTEXT_OPS,
+                model_content=self._content,
+                num_threads=num_threads,
+            )
+            return interpreter.get_signature_runner()
+        except (ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError(
+                f"{self._path} is not a file that LiteRT can run: {reason}"
+            ) from error
+
+
+def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
+    """Returns the number of tokens up to the last token and the last position."""
+    last = int(
+        np.max(
+            np.flatnonzero(row["input_mask"][0]), initial=np.max(row.get(POSITIONS, 0))
+        )
+    )
+    return min(given, 1 + last)
+
+
+def open_file(path: str, content: bytes, num_threads: int, _: str) -> OpenFile:
+    """Reads what is in a TFLite file of bert-tf; see `model_file`.
+
+    Raises:
+        InputError: The file is damaged, or bert-tf did not write it.
+    """
+    model, texts = read_files(path, content, *STORED_TEXTS)
+    forward = functools.partial(LiteForward, path, content, num_threads)
+    return OpenFile(texts, files.sha256(model), forward)

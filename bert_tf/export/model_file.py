@@ -1,0 +1,306 @@
+"""A TFLite or ONNX file: what is in it, what runs it, and its served model.
+
+The module of a format (`formats.FORMATS`) has two functions, which differ only in the
+format:
+
+* `prepare(job)` checks an `ExportJob`, and returns `PreparedFiles`.
+* `open_file(path, content, num_threads, runtime)` checks a file, and returns an
+  `OpenFile`. The runtime, one of `formats.RUNTIMES`, is that of ONNX files.
+"""
+
+import abc
+import dataclasses
+import json
+import os
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.conversion import CheckpointContents
+from bert_tf.errors import InputError
+from bert_tf.export.assets import text_files
+from bert_tf.export.formats import check_installed, format_of_file, module_of
+from bert_tf.export.job import ExportJob
+from bert_tf.export.served import ServedModel, load_served
+from bert_tf.export.serving_settings import ServingSettings
+from bert_tf.modeling.inputs import POSITIONS
+from bert_tf.pretrained import Pretrained
+from bert_tf.storage import files, json_files, sealed
+from bert_tf.storage.weights import VOCABULARY_FILE
+
+FACTS_FILE = "bert_tf.json"
+# The texts in each file from which the served model is built.
+STORED_TEXTS = (FACTS_FILE, VOCABULARY_FILE)
+IDS = "input_ids"
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFile:
+    """A TFLite or ONNX file of an export.
+
+    Attributes:
+        precision: The dtype of its weights.
+        takes_texts: Whether its inputs are texts.
+        has_metadata: Whether it has metadata for MediaPipe.
+        path: Its path.
+        runtime: What runs it: one of `formats.RUNTIMES`.
+    """
+
+    precision: str
+    takes_texts: bool = False
+    has_metadata: bool = False
+    path: str = ""
+    runtime: str = "auto"
+
+    @property
+    def name(self) -> str:
+        """Its name without the ending."""
+        return f"{self.precision}{'_text' if self.takes_texts else ''}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FileFacts:
+    """The content of `bert_tf.json` in a file.
+
+    Attributes:
+        config: The architecture, as in `bert_config.json`.
+        facts: The facts of the checkpoint, such as `labels` and the SHA-256 of the
+            vocabulary.
+        settings: The settings of the export.
+        heads: The names of the weights outside of the encoder.
+        do_lower_case: Whether the tokenizer lower-cases text.
+        takes_texts: Whether the inputs are texts.
+        model_sha256: The SHA-256 of a TFLite model, without the archive.
+        facts_sha256: The SHA-256 of the other values, which earlier versions check.
+    """
+
+    config: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    heads: tuple[str, ...]
+    do_lower_case: bool
+    takes_texts: bool = False
+    model_sha256: str = ""
+    facts_sha256: str = ""
+
+
+def embedded_files(
+    job: ExportJob, served: ServedModel, **facts: Any
+) -> dict[str, bytes]:
+    """Returns the texts that a file contains: vocabulary, labels and facts.
+
+    Args:
+        job: The model and the settings.
+        served: The model.
+        **facts: The other fields of `FileFacts`.
+    """
+    checkpoint = job.checkpoint
+    settings = dataclasses.replace(
+        job.settings, precision="float32", max_seq_length=served.max_seq_length
+    )
+    stored = FileFacts(
+        config=checkpoint.config.to_dict(),
+        facts=job.facts,
+        settings=dataclasses.asdict(settings),
+        heads=tuple(
+            sorted(each for each in checkpoint.weights if not each.startswith("bert/"))
+        ),
+        do_lower_case=served.tokenizer.do_lower_case,
+        **facts,
+    )
+    values = sealed.seal(dataclasses.asdict(stored))
+    content = json.dumps(values, indent=2, sort_keys=True).encode()
+    return {**text_files(job), FACTS_FILE: content}
+
+
+class PreparedFiles(NamedTuple):
+    """The files of an export in one format, before they are written.
+
+    Attributes:
+        served: The model with float32 weights.
+        files: The files to write.
+        content: Returns the content of one of them.
+        extra: Files for the folder `layout.EXTRA`, by name.
+    """
+
+    served: ServedModel
+    files: Sequence[ModelFile]
+    content: Callable[[ModelFile], bytes]
+    extra: Mapping[str, bytes] = {}
+
+
+class OpenFile(NamedTuple):
+    """The content of a file, before its model runs.
+
+    Attributes:
+        texts: The content of each of `STORED_TEXTS`.
+        model_sha256: The SHA-256 of the model, if the facts state it; else "".
+        forward: Returns what runs the model.
+    """
+
+    texts: Sequence[bytes]
+    model_sha256: str
+    forward: "Callable[[], FileForward]"
+
+
+class FileForward(abc.ABC):
+    """The outputs of a file for a batch. Several threads can call it at the same time.
+
+    Args:
+        inputs: The names of the inputs of the file.
+        ranks: The rank of each output, by name.
+
+    Call arguments:
+        inputs: Tensors [B, ...] of inputs of the file, by name.
+
+    Returns:
+        The outputs of the file, float32 [B, ...], by name.
+    """
+
+    def __init__(self, inputs: Iterable[str], ranks: Mapping[str, int]) -> None:
+        self._inputs = tuple(inputs)
+        self._ranks = ranks
+
+    def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the outputs for a batch; see the docstring of the class."""
+        names = [name for name in self._inputs if name in inputs]
+        values = tf.numpy_function(
+            lambda *arrays: self.run(dict(zip(names, arrays, strict=True))),
+            [inputs[name] for name in names],
+            [tf.float32] * len(self._ranks),
+        )
+        # A single output may be a tensor instead of a list.
+        outputs = dict(zip(self._ranks, tf.nest.flatten(values), strict=True))
+        for name, value in outputs.items():
+            value.set_shape([None] * self._ranks[name])
+        return outputs
+
+    def run(self, batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Returns the outputs of all rows, in the order of `ranks`."""
+        rows = len(next(iter(batch.values())))
+        if POSITIONS in self._inputs and POSITIONS not in batch:  # all positions
+            positions = np.arange(batch[IDS].shape[1], dtype=np.int32)
+            batch = {**batch, POSITIONS: np.tile(positions, (rows, 1))}
+
+        # Files cannot compute outputs for no row or no position: these have one instead,
+        # which is removed.
+        has_positions = POSITIONS not in batch or batch[POSITIONS].shape[1] > 0
+        if not has_positions:
+            batch = {**batch, POSITIONS: np.zeros([rows, 1], np.int32)}
+        if not rows:
+            batch = {name: _one_row(each) for name, each in batch.items()}
+
+        found = self._run_rows(batch)
+        outputs = [found[name][:rows] for name in self._ranks]
+        if has_positions:
+            return outputs
+        return [each[:, :0] if each.ndim == 3 else each for each in outputs]
+
+    @abc.abstractmethod
+    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+        """Returns the outputs of at least one row, and one position if it has any."""
+
+
+def _one_row(array: np.ndarray) -> np.ndarray:
+    """Returns a row of padding for an array [0, ...]."""
+    padding = b"" if array.dtype == object else 0
+    return np.full([1, *array.shape[1:]], padding, array.dtype)
+
+
+class _Checkpoint(Pretrained):
+    """The contents of a file in the form of a checkpoint, without its weights."""
+
+    def model(self, model_class: Any, **arguments: Any) -> Any:
+        """Returns what a served model needs of the Keras model, without variables."""
+        found = {"next_sentence": False, "num_labels": None, **arguments}
+        return types.SimpleNamespace(
+            config=self.config, variables_by_name=dict, **found
+        )
+
+
+def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
+    """Reads what is in a file.
+
+    Args:
+        path: The file, whose ending is the name of its format.
+        num_threads: The number of threads.
+        runtime: What runs it: one of `formats.RUNTIMES`.
+
+    Raises:
+        InputError: The file is missing or damaged, bert-tf did not write it, or the
+            package that runs it is not installed.
+    """
+    content = files.read_bytes(path)
+    name = format_of_file(path)
+    check_installed(name)
+    return module_of(name).open_file(path, content, num_threads, runtime)
+
+
+def load_file(
+    path: str, num_threads: int | None = None, runtime: str = "auto"
+) -> tuple[ServedModel, dict[str, Any]]:
+    """Loads a TFLite or ONNX file.
+
+    Tokenizer and decoding are those of SavedModels, in TensorFlow; the file computes
+    the rest.
+
+    Args:
+        path: The file, whose ending is the name of its format.
+        num_threads: The number of threads. Default: the number of cores of this
+            process.
+        runtime: What runs it: one of `formats.RUNTIMES`.
+
+    Returns:
+        The served model, and the facts of the model.
+
+    Raises:
+        InputError: The file is missing or damaged, bert-tf or this version of it did
+            not write it, or the package that runs it is not installed.
+    """
+    if num_threads is None and hasattr(os, "sched_getaffinity"):  # not on macOS
+        num_threads = len(os.sched_getaffinity(0))
+    opened = open_file(path, num_threads or os.cpu_count() or 1, runtime)
+    stored, served = _served_model(path, *opened.texts)
+
+    # The program that runs the model may not find all damage, and may end the process.
+    if opened.model_sha256 != stored.model_sha256:
+        raise InputError(
+            f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it "
+            "states. Export the model again."
+        )
+
+    served.replace_forward(opened.forward(), takes_texts=stored.takes_texts)
+    return served, dict(stored.facts)
+
+
+def _served_model(
+    path: str, facts_file: bytes, vocabulary: bytes
+) -> tuple[FileFacts, ServedModel]:
+    """Returns the facts in a file, and its served model without a function of ids.
+
+    Raises:
+        InputError: Another version of bert-tf wrote the file.
+    """
+    try:
+        stored = FileFacts(**json_files.parse(facts_file.decode(), path))
+        config = BertConfig.from_dict(dict(stored.config))
+        contents = CheckpointContents(
+            source=path,
+            dialect="bert-tf",
+            arrays={name: np.zeros(0, np.float32) for name in stored.heads},
+            config=config,
+            vocabulary=vocabulary.decode().split("\n")[:-1],
+            do_lower_case=stored.do_lower_case,
+            extra=stored.facts,
+        )
+        settings = ServingSettings(**stored.settings)
+        return stored, load_served(_Checkpoint(config, contents), settings)
+    except (TypeError, LookupError) as error:
+        raise InputError(
+            f"{path} was written by another version of bert-tf, which stored other "
+            f"facts: {error}. Export the model again."
+        ) from error

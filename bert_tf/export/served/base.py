@@ -1,0 +1,363 @@
+"""`ServedModel`: the base class of the models of SavedModels, with the signatures."""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.errors import InputError
+from bert_tf.export.served.tensor_operations import (
+    Tensors,
+    checked_ids,
+    checked_lengths,
+    in_parts,
+)
+from bert_tf.export.serving_settings import ServingSettings
+from bert_tf.modeling import variables_by_name
+from bert_tf.modeling.inputs import INPUT_NAMES
+from bert_tf.pretrained import Pretrained
+from bert_tf.tasks.task import Outputs
+
+# Functions of texts, with the names of their arguments, by signature name.
+TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+    """The function of a signature.
+
+    Attributes:
+        function: Returns the outputs; its arguments have the names of `inputs`.
+        inputs: The shape and dtype of each input, by name.
+        kind: "texts", "ids" or "examples": what the inputs are.
+    """
+
+    function: Callable[..., Tensors]
+    inputs: Mapping[str, tf.TensorSpec]
+    kind: str
+
+
+class ServedModel(tf.Module, abc.ABC):
+    """A tokenizer and a model in one graph.
+
+    Each served model has these signatures, and may have more:
+
+    * `serving_default`: the inputs are texts, string [B] each, whose names are
+      `text_names`. Those of `list_names` have several texts for each request, string
+      [B, K]. It fails for no content of the texts. Bytes that are not valid UTF-8 are
+      ignored.
+    * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S] each.
+    * `ids_lengths`: `input_ids` and `segment_ids`, int32 [B, S] each, and `lengths`,
+      int32 [B], the number of tokens of each sequence. The tokens after these are
+      ignored. This signature is for TensorFlow Serving with
+      `pad_variable_length_inputs`, which pads each tensor with its first element, so
+      that a mask would be padded with 1.
+
+    `ids` and `ids_lengths` refuse a batch in which one id is out of range.
+
+    A subclass takes a checkpoint, which has its head and its facts, and the settings of
+    the export. It raises `InputError` if the facts do not match the model, or the model
+    has fewer positions than the sequences need.
+
+    Args:
+        checkpoint: The checkpoint.
+        settings: The settings of the export.
+        default_length: The largest number of tokens of a sequence if the settings do
+            not state it; see `ServingSettings.sequence_length`.
+        model_class: The class of the model.
+        **arguments: Further arguments of the class.
+
+    Attributes:
+        tokenizer: The tokenizer that the model was trained with.
+        max_seq_length: The largest number of tokens of the sequences that texts are
+            converted to.
+        lite_outputs: The names of the outputs of `forward` that a TFLite or ONNX file
+            has.
+        text_names: The names of the inputs of `serving_default`.
+        list_names: The names of inputs that are lists of texts.
+        labelled_signature: The signature whose outputs `metric` evaluates.
+        prompt: The text that is put before each text.
+        takes_masks: Whether [MASK] in a text stands for a token to predict.
+        lite_takes_texts: Whether a TFLite file can contain the tokenizer.
+        runs_in_mediapipe: Whether a task of MediaPipe can run a TFLite file.
+        pipeline_tag: The name of the task on the Hugging Face hub.
+        head: Names of the weights of the head.
+        own_settings: The fields of `ServingSettings` that have an effect for this task
+            only.
+        facts: The default of each fact of the checkpoint that the task needs; see
+            `default_facts`.
+    """
+
+    lite_outputs: tuple[str, ...]
+    text_names: tuple[str, ...]
+    list_names: tuple[str, ...] = ()
+    prompt = ""
+    takes_masks = False
+    lite_takes_texts = False
+    runs_in_mediapipe = False
+    labelled_signature = "serving_default"
+    pipeline_tag: str
+    head: tuple[str, ...] = ()
+    own_settings: tuple[str, ...] = ()
+    facts: Mapping[str, Any] = {}
+
+    @classmethod
+    def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the default of each fact that the task needs.
+
+        None if it must be known.
+
+        Args:
+            task: The task, one of `serving_settings.TASKS`.
+            stated: The facts that are known.
+        """
+        return dict(cls.facts)
+
+    def __init__(
+        self,
+        checkpoint: Pretrained,
+        settings: ServingSettings,
+        default_length: int,
+        model_class: Any,
+        **arguments: Any,
+    ) -> None:
+        length = settings.sequence_length(checkpoint, default_length)
+        model = checkpoint.model(model_class, dtype=settings.precision, **arguments)
+        super().__init__()
+        self.tokenizer = checkpoint.tokenizer
+        self.max_seq_length = length
+        # Only the weights are tracked. Of a tracked Keras model, TensorFlow would also
+        # save a graph for each layer, which takes longer than everything else.
+        self._get_model = lambda: model
+        # All signatures call the same function, so the model is traced and saved once.
+        self.replace_forward(
+            tf.function(
+                lambda each: self.forward(each), autograph=False, reduce_retracing=True
+            )
+        )
+        self._weights = [
+            variable.value for variable in variables_by_name(model).values()
+        ]
+
+    @property
+    def model(self) -> Any:
+        """The model."""
+        return self._get_model()
+
+    @abc.abstractmethod
+    def from_texts(self, *texts: Any) -> Tensors:
+        """Returns the outputs for texts, in the order of `text_names`."""
+
+    def from_ids(self, inputs: Tensors) -> Tensors:
+        """Returns the outputs for the inputs of a model, int32 [B, S] each."""
+        return self.outputs(inputs)
+
+    def from_examples(self) -> dict[str, Callable[..., Tensors]]:
+        """Returns the functions of signatures of examples, by signature name.
+
+        Each function takes the texts, as `from_texts` does.
+        """
+        return {}
+
+    def from_other_texts(self) -> TextFunctions:
+        """Returns further functions of texts, with their inputs, by signature name."""
+        return {}
+
+    def encode(self, *texts: Any) -> Tensors:
+        """Returns the inputs of `outputs` for texts or pairs, string [B] each."""
+        if self._takes_texts:
+            return dict(zip(self.text_names, texts, strict=True))
+        # Padding takes as much computation as text, so sequences are padded only to the
+        # length of the longest sequence in the batch.
+        inputs = self.tokenizer.encode(
+            *texts, seq_length=self.max_seq_length, trim_to_longest=True
+        )
+        # The model needs at least one position, also for a batch without texts.
+        missing = tf.cast(tf.shape(inputs["input_ids"])[0] == 0, tf.int32)
+        return {
+            name: tf.pad(each, [[0, 0], [0, missing]]) for name, each in inputs.items()
+        }
+
+    def forward(self, inputs: Tensors) -> Tensors:
+        """Runs the model without dropout.
+
+        Returns its float32 outputs, and values of these.
+        """
+        outputs = self.model(dict(inputs), training=False)
+        return {
+            name: tf.cast(value, tf.float32)
+            for name, value in outputs.items()
+            if tf.is_tensor(value)
+        }
+
+    def replace_forward(
+        self, forward: Callable[[Tensors], Tensors], takes_texts: bool = False
+    ) -> None:
+        """Uses a function in place of `forward`, such as one that runs a TFLite file.
+
+        Args:
+            forward: Returns at least `lite_outputs`.
+            takes_texts: Whether the inputs of the function are those of
+                `serving_default` instead of ids.
+        """
+        self._get_forward = lambda: forward
+        self._takes_texts = takes_texts
+
+    def outputs(self, inputs: Tensors) -> Tensors:
+        """Returns the outputs of `forward`, or of the function that replaces it."""
+        return dict(self._get_forward()(dict(inputs)))
+
+    def outputs_in_parts(
+        self, inputs: Tensors, *names: str, rank: int = 2
+    ) -> tuple[Any, ...]:
+        """Runs the model on a few sequences at a time, which needs little memory.
+
+        Args:
+            inputs: The inputs of the model, whose first dimension is R, the number of
+                sequences.
+            names: The names of outputs.
+            rank: The rank of these outputs.
+
+        Returns:
+            For each name, the output, float32 [R, ...].
+        """
+
+        def of_part(rows: Tensors) -> tuple[Any, ...]:
+            outputs = self.outputs(rows)
+            return tuple(outputs[name] for name in names)
+
+        return in_parts(of_part, inputs, [rank] * len(names))
+
+    def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
+        """Returns how closely the values that are not floats were decided.
+
+        Two models may decide differently if the gap is about as small as the tolerance
+        of the scores. An output without a gap must be equal.
+
+        Args:
+            outputs: All outputs of a signature.
+            others: Those of the other model.
+
+        Returns:
+            For decoded outputs, such as "label", the difference between the score that
+            decided and the next one, or a threshold: float, of the shape of the output,
+            or one that can be broadcast to it.
+        """
+        return {}
+
+    def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the inputs of a signature for an example of `read_examples`."""
+        return row
+
+    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+        """Yields the inputs of each labelled example in a file, and the correct output.
+
+        An input is a text, or a list of texts.
+
+        Args:
+            path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file with the columns
+                `text_names` and a column of the correct output.
+
+        Raises:
+            InputError: The file is malformed, or the task has no metric.
+        """
+        raise InputError(
+            f"{path}: models of this task have no metric of labelled examples. Leave "
+            "out dev_data."
+        )
+
+    def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
+        """Returns the name and the value, in percent, of the metric of examples.
+
+        Args:
+            outputs: The outputs of `labelled_signature` for N examples.
+            correct: The correct outputs, as from `read_examples`.
+        """
+        raise NotImplementedError
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Returns the functions of all signatures, by signature name."""
+        # Signatures that take texts, or texts in serialized examples.
+        default: TextFunctions = {"serving_default": (self.from_texts, self.text_names)}
+        of_texts = default | self.from_other_texts()
+        found = {
+            name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
+            for name, (function, names) in of_texts.items()
+        }
+        for name, function in self.from_examples().items():
+            function = functools.partial(self._from_serialized, function)
+            found[name] = Endpoint(
+                function, _specs(["inputs"], tf.string, 1), "examples"
+            )
+
+        # Signatures that take ids. A function of texts has none.
+        if self._takes_texts:
+            return found
+        ids = _specs(INPUT_NAMES, tf.int32, 2)
+        lengths = {**ids, **_specs(["lengths"], tf.int32, 1)}
+        del lengths["input_mask"]
+        return {
+            **found,
+            "ids": Endpoint(self._from_checked_ids, ids, "ids"),
+            "ids_lengths": Endpoint(self._from_ids_and_lengths, lengths, "ids"),
+        }
+
+    def signatures(self, *names: str) -> dict[str, Any]:
+        """Returns signatures: concrete functions, keyed by signature name.
+
+        Args:
+            *names: The names of the signatures; none for all.
+        """
+        return {
+            name: tf.function(_with_names(each), autograph=False).get_concrete_function(
+                **each.inputs
+            )
+            for name, each in self.endpoints().items()
+            if not names or name in names
+        }
+
+    def _text_specs(self, names: Iterable[str]) -> dict[str, tf.TensorSpec]:
+        return {
+            name: tf.TensorSpec(
+                [None] * (1 + (name in self.list_names)), tf.string, name=name
+            )
+            for name in names
+        }
+
+    def _from_checked_ids(self, **inputs: Any) -> Tensors:
+        return self.from_ids(checked_ids(inputs, self.model.config))
+
+    def _from_ids_and_lengths(
+        self, input_ids: Any, segment_ids: Any, lengths: Any
+    ) -> Tensors:
+        lengths = checked_lengths(lengths, input_ids)
+        mask = tf.sequence_mask(lengths, tf.shape(input_ids)[1], tf.int32)
+        inputs = {"input_ids": input_ids * mask, "segment_ids": segment_ids * mask}
+        return self._from_checked_ids(**inputs, input_mask=mask)
+
+    def _from_serialized(
+        self, function: Callable[..., Tensors], inputs: Any
+    ) -> Tensors:
+        """Returns the outputs of a function for the texts of `tf.train.Example`s."""
+        spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
+        parsed = tf.io.parse_example(inputs, spec)
+        return function(*(parsed[name] for name in self.text_names))
+
+
+def _specs(names: Iterable[str], dtype: Any, rank: int) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec([None] * rank, dtype, name=name) for name in names}
+
+
+def _of_texts(
+    function: Callable[..., Tensors], names: tuple[str, ...]
+) -> Callable[..., Tensors]:
+    """Returns a function that takes texts by name instead of by position."""
+    return lambda **texts: function(*(texts[name] for name in names))
+
+
+def _with_names(endpoint: Endpoint) -> Callable[..., Tensors]:
+    """Returns the function of an endpoint with arguments that are given by name."""
+    return lambda **inputs: endpoint.function(**inputs)

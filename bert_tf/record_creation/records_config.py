@@ -1,0 +1,209 @@
+"""`RecordsConfig`: all settings that determine the bytes of the records."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from bert_tf.corpus import text_formats
+from bert_tf.errors import InputError, check_between, check_choices
+from bert_tf.masking.masking_config import MaskingConfig
+
+OBJECTIVES = ("mlm_nsp", "mlm", "causal")
+# Counts from 1 to 99,999, which is the largest number of a shard in a file name.
+_COUNTS = ("dupe_factor", "num_output_shards")
+# The version of the procedure, a part of every fingerprint. Increase the version when a
+# change of the code changes the bytes of the records.
+_VERSION = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordsConfig(MaskingConfig):
+    """The settings that determine the bytes of the records.
+
+    A setting has the name of its flag.
+
+    Those of `MaskingConfig` have no effect with `masking` = dynamic.
+
+    Attributes:
+        vocab_file: The vocabulary, one token per line.
+        do_lower_case: Whether to lower-case the text: true for uncased models, false
+            for cased. If not given: the casing that train_vocabulary wrote next to the
+            vocabulary; without it, false if at least 1 % of the entries have upper-case
+            letters, and else true.
+        masking: static: the records contain the masks, as in google-research/bert.
+            dynamic: the records contain unmasked sequences, and the training makes new
+            masks in each epoch.
+        max_seq_length: Length of a sequence, S, in tokens.
+        random_seed: Seed of all random draws; any integer.
+        dupe_factor: Number of passes over the input. Each pass has its own random
+            draws.
+        short_seq_prob: Probability that a document is cut into shorter sequences, in
+            [0, 1].
+        objective: Training objective. mlm_nsp: masked tokens and next sentence, as in
+            BERT. mlm: masked tokens only. causal: no masked tokens, for a left-to-right
+            model.
+        input_format: Format of the input. auto: by the extension of each file name
+            (.jsonl, .tfrecord, .parquet, also with .gz or .bz2; other files are text),
+            and wikiextractor for text files that begin with <doc id=.
+        tfds_name: Data set and split of tensorflow-datasets to read instead of
+            input_file, such as imdb_reviews:train.
+        tfds_data_dir: Folder that contains the prepared data sets of
+            tensorflow-datasets; empty for the default folder of tensorflow-datasets.
+        text_feature: Name of the JSON key, feature or column that contains the text.
+            Not used for text files.
+        split_sentences: Whether to split each line of the input into sentences. If
+            false, each line is one sentence.
+        eval_fraction: Share of the documents to hold out for evaluation, in [0, 1). The
+            records of the held-out documents are written to separate files.
+        num_output_shards: Number of files to write the training records to.
+        compression: Compression of the record files; empty for none.
+        break_documents_at_files: Whether the end of a text file ends a document. If
+            false, the last document of a file continues in the next file unless a blank
+            line ends the document, as in google-research/bert.
+        same_document_label: Label of a pair if ten draws of a random document for text
+            B all gave the document of text A. random: label 1, as in
+            google-research/bert. next: label 0. never: the document of text A is
+            excluded from the draws.
+        allow_truncation: Whether truncation may remove more than half of the tokens. If
+            false, such an input is refused. This setting does not change the bytes of
+            records.
+        segment_bytes: Size of a segment in bytes. A segment is a part of the input that
+            is read and paired as one unit of work.
+        pool_bytes: Number of bytes of text from which the random next sentences of one
+            segment are drawn.
+
+    Raises:
+        InputError: A value is outside its range. The message contains the name and the
+            value.
+
+    Source: google-research/bert `create_pretraining_data.py`, its flags and defaults.
+    """
+
+    CHOICES: ClassVar = {
+        "masking": ("static", "dynamic"),
+        "objective": OBJECTIVES,
+        "input_format": ("auto", *text_formats.FORMATS, "tfds"),
+        "compression": ("", "gzip"),
+        "same_document_label": ("random", "next", "never"),
+    }
+    vocab_file: str
+    do_lower_case: bool | None = None
+    masking: str = "static"
+    max_seq_length: int = 128
+    random_seed: int = 12345
+    dupe_factor: int = 10
+    short_seq_prob: float = 0.1
+    objective: str = "mlm_nsp"
+    input_format: str = "auto"
+    tfds_name: str = ""
+    tfds_data_dir: str = ""
+    text_feature: str = "text"
+    split_sentences: bool = False
+    eval_fraction: float = 0.0
+    num_output_shards: int = 1
+    compression: str = ""
+    break_documents_at_files: bool = False
+    same_document_label: str = "random"
+    allow_truncation: bool = False
+    segment_bytes: int = 4 << 20
+    pool_bytes: int = 64 << 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_between(1, 99_999, self, *_COUNTS)
+        check_between(0, 1, self, "short_seq_prob", "eval_fraction")
+        check_choices(self)
+        if not 2 <= self.max_num_tokens <= 1 << 14:
+            raise InputError(
+                "max_seq_length must leave 2 to 16384 tokens in addition to the "
+                f"{self.specials} special ones. Received: {self.max_seq_length}."
+            )
+
+        # The default value is allowed with any length, as released.
+        largest = max(self.max_seq_length, RecordsConfig.max_predictions_per_seq)
+        if self.max_predictions_per_seq > largest:
+            raise InputError(
+                f"max_predictions_per_seq must not exceed max_seq_length, which is "
+                f"{self.max_seq_length}. Received: {self.max_predictions_per_seq}."
+            )
+
+        if self.tfds_name and self.input_format == "auto":
+            object.__setattr__(self, "input_format", "tfds")
+
+        # Flags that have no effect with the others are refused.
+        other_objective = f"another objective than {self.objective}"
+        is_causal = self.objective == "causal"
+        self.check_effect(bool(self.tfds_name), "tfds_name", "tfds_data_dir")
+        self.check_effect(self.paired, other_objective, "same_document_label")
+        self.check_effect(
+            not is_causal,
+            other_objective,
+            "masking",
+            "do_whole_word_mask",
+            "max_ngram_size",
+        )
+
+        in_training = "masking=static, because run_pretraining makes the masks"
+        names = (field.name for field in dataclasses.fields(MaskingConfig))
+        self.check_effect(self.masking == "static", in_training, *names)
+
+        if (self.input_format == "tfds") != bool(self.tfds_name):
+            raise InputError(
+                "input_format=tfds and tfds_name go together; give both or neither."
+            )
+
+    def with_format_of(self, file_formats: Iterable[str]) -> "RecordsConfig":
+        """Replaces the input format "auto", if all files have the same format."""
+        found = {*file_formats}
+        return (
+            dataclasses.replace(self, input_format=found.pop())
+            if len(found) == 1
+            else self
+        )
+
+    @property
+    def documents_end_at_files(self) -> bool:
+        """Whether a document ends with its file, even without a blank line."""
+        return self.break_documents_at_files or self.input_format != "text"
+
+    @property
+    def paired(self) -> bool:
+        """Whether a sequence is [CLS] A [SEP] B [SEP] instead of [CLS] A [SEP]."""
+        return self.objective == "mlm_nsp"
+
+    @property
+    def masked_share(self) -> float:
+        """Share of the tokens that the records mask; 0 for the causal objective too."""
+        is_masked = self.masking == "static" and self.objective != "causal"
+        return self.masked_lm_prob if is_masked else 0.0
+
+    @property
+    def specials(self) -> int:
+        """Number of special tokens in a sequence."""
+        return 3 if self.paired else 2
+
+    @property
+    def max_num_tokens(self) -> int:
+        """Largest number of tokens in a sequence, without the special tokens."""
+        return self.max_seq_length - self.specials
+
+    def fingerprint(self, vocabulary_sha256: str, inputs: list[dict[str, Any]]) -> str:
+        """Returns a hexadecimal hash of these settings, the vocabulary and the input.
+
+        Args:
+            vocabulary_sha256: Hexadecimal SHA-256 of the vocabulary.
+            inputs: One dictionary per input, in order: the path, and the values that
+                identify the content, such as size, SHA-256 and, if the formats differ,
+                the format.
+        """
+        content = [{k: v for k, v in each.items() if k != "path"} for each in inputs]
+        others = ["vocab_file", "tfds_data_dir", "allow_truncation"]
+        if self.masking == "static":  # an earlier version had no other
+            others.append("masking")
+        settings = {
+            k: v for k, v in dataclasses.asdict(self).items() if k not in others
+        }
+        parts = [_VERSION, settings, vocabulary_sha256, content]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

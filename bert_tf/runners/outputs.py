@@ -1,0 +1,359 @@
+"""Checks input and output of a job, removes old records, and writes the manifest."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.corpus import text_formats
+from bert_tf.errors import InputError
+from bert_tf.record_creation import stats
+from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.record_creation.segments import tfds_split
+from bert_tf.runners import records_job, shuffling, stages
+from bert_tf.runners.records_job import RecordsJob, output_stem, shard_paths
+from bert_tf.storage import files, json_files
+from bert_tf.storage.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
+from bert_tf.storage.overwrite_rule import first_existing
+from bert_tf.storage.paths import check_output_file, resolve_output
+from bert_tf.tokenization.vocabulary import known_casing
+
+# Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2,
+# with one sentence per line, truncation removes 11 and 14 % of the tokens at length
+# 128, 23 and 26 % at 64, and 45 and 56 % at 32.
+_ORDINARY_LENGTH = 64
+_TRUNCATION_WARNING = 0.25
+
+
+def plan_job(
+    config: RecordsConfig,
+    input_file: str,
+    output_files: tuple[str, ...],
+    overwrite: bool,
+    is_local: bool,
+) -> RecordsJob | None:
+    """Checks input, vocabulary and output; writes nothing.
+
+    The arguments are those of `base.create_records`; and `is_local`,
+    whether the work folder must be local.
+
+    Returns:
+        The job, or None if its records are already complete.
+
+    Raises:
+        InputError: Input, vocabulary or output cannot be used; the message names the
+            remedy.
+    """
+    stages.forget_vocabulary()
+    # A run through a link and a run on its target must have the same work folder.
+    output_files = tuple(map(resolve_output, output_files))
+    if len(output_files) > 1:
+        config = dataclasses.replace(config, num_output_shards=len(output_files))
+
+    # The casing of the vocabulary, if it is known, decides.
+    is_cased = known_casing(config.vocab_file, config.do_lower_case) is False
+    config = dataclasses.replace(config, do_lower_case=not is_cased)
+    vocabulary = stages.vocabulary(config)
+
+    # The facts about the input, which identify it.
+    if config.tfds_name:
+        split = tfds_split(config)
+        paths = []
+        inputs = [
+            {
+                "path": config.tfds_name,
+                "name": split.name,
+                "examples": split.num_examples,
+            }
+        ]
+    else:
+        found = text_formats.input_files(
+            input_file, config.input_format, config.text_feature
+        )
+        paths = list(found)
+        config = config.with_format_of(found.values())
+        facts = ((path, *files.size_and_sha256(path)) for path in paths)
+        inputs = [
+            {"path": path, "bytes": size, "sha256": digest}
+            for path, size, digest in facts
+        ]
+        if config.input_format == "auto":
+            inputs = [{**each, "format": found[each["path"]]} for each in inputs]
+
+    stem = output_stem(output_files[0])
+    fingerprint = config.fingerprint(vocabulary.sha256, inputs)
+    shards = shard_paths(output_files, config)
+    folder = records_job.work_folder_path(stem, is_local)
+    job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)
+
+    _check_output_paths(job, paths, input_file)
+    if _is_complete(job):
+        if records_job.has_intermediate_files(job):
+            records_job.remove_work_folder(folder)
+        return None
+    if not overwrite:
+        _check_no_other_records(job)
+    return job
+
+
+def _check_output_paths(
+    job: RecordsJob, input_paths: Sequence[str], patterns: str
+) -> None:
+    """Checks that outputs are regular files or absent, and that no run reads them."""
+    vocabulary = job.config.vocab_file
+    inputs = [*input_paths, vocabulary, f"{vocabulary}.json"]
+    if os.path.realpath(vocabulary) in map(os.path.realpath, input_paths):
+        raise InputError(
+            f"vocab_file {vocabulary} is in input_file too. Give another input_file."
+        )
+    globs = [absolute_path(pattern.strip()) for pattern in patterns.split(",")]
+    if len(set(map(absolute_path, job.output_paths))) < len(job.output_paths):
+        raise InputError(
+            f"output_file names a file twice: {job.shard_paths}. Give other names."
+        )
+    for path in job.output_paths:
+        check_output_file(path, inputs)
+        if any(pathlib.PurePath(absolute_path(path)).match(glob) for glob in globs):
+            raise InputError(
+                f"output_file {path} matches input_file, so the next run would read "
+                "it; give another output_file."
+            )
+
+
+def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
+    """Checks that each split has documents, and warns if files seem to be joined.
+
+    Args:
+        job: The set of records to create.
+        counts: For each split, the numbers of documents and of sentences: int64 [2].
+
+    Raises:
+        InputError: A split has no document, or only one if random next sentences are
+            drawn.
+    """
+    required = 2 if job.config.paired else 1
+    hint = ""
+    if len(job.inputs) > 1 and not job.config.documents_end_at_files:
+        hint = (
+            " A document continues in the next file unless a blank line ends it. If "
+            "each file is a document, give --break_documents_at_files."
+        )
+
+    for split, (count, _) in counts.items():
+        if count < required and job.config.eval_fraction:
+            raise InputError(
+                f"With eval_fraction={job.config.eval_fraction}, the {split} records "
+                f"get {count} documents of {job.input_names}, but they need at least "
+                f"{required}. Give more documents or another eval_fraction.{hint}"
+            )
+        if count == 0:
+            raise InputError(f"There is no text in {job.input_names}.")
+        if count < required:
+            raise InputError(
+                f"{job.input_names} is one document, but a random next sentence comes "
+                "from another document. Separate documents by blank lines, or give "
+                f"objective=mlm, which creates records without sentence pairs.{hint}"
+            )
+
+    # Files that were meant to be documents have no blank lines at their ends.
+    documents = sum(count for count, _ in counts.values())
+    inputs = len(job.inputs)
+    if hint and documents < inputs:
+        print(
+            f"warning: {inputs:,} files gave {documents:,} documents.{hint}",
+            file=sys.stderr,
+        )
+
+
+def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
+    """Checks that truncation keeps half of the tokens, and warns above a quarter.
+
+    Args:
+        job: The set of records to create.
+        tokens: int64 [2], `shuffling.count_tokens` of all rows.
+
+    Raises:
+        InputError: It removes more than half of them, or more than 95 % if a sequence
+            has less than 64 tokens, and `allow_truncation` is false.
+    """
+    length = job.config.max_seq_length
+    removed = tokens[1] / max(tokens.sum(), 1)
+    message = (
+        f"Truncation to --max_seq_length={length} removes {removed:.1%} of the tokens "
+        f"of {job.input_names}. If its lines are paragraphs, give --split_sentences, "
+        "else a larger --max_seq_length."
+    )
+
+    limit = 0.5 if length >= _ORDINARY_LENGTH else 0.95
+    if removed > limit and not job.config.allow_truncation:
+        raise InputError(
+            f"{message} To create the records regardless, give --allow_truncation."
+        )
+    if removed > _TRUNCATION_WARNING:
+        print(f"warning: {message}", file=sys.stderr)
+
+
+def _existing_manifest(job: RecordsJob) -> Manifest:
+    """Returns the manifest of the output; an empty one if it is missing or damaged."""
+    with contextlib.suppress(InputError):
+        return Manifest.read(job.manifest_path)
+    return Manifest(job.manifest_path, (), {})
+
+
+def _is_complete(job: RecordsJob) -> bool:
+    """Whether an earlier run of this job has written all shards, at these paths."""
+    manifest = _existing_manifest(job)
+    is_written = all(map(files.exists, job.output_paths))
+    if manifest.facts.get("fingerprint") != job.fingerprint or not is_written:
+        return False
+    listed = map(manifest.find_shard, job.shard_paths)
+    return all(shard is not None and shard.has_recorded_size() for shard in listed)
+
+
+def _shards_to_remove(job: RecordsJob) -> list[str]:
+    """Returns the shards of the existing manifest that this job does not overwrite.
+
+    If the content of a file differs from that in the manifest, another program has
+    replaced the file. Such a file is not included.
+    """
+    kept = set(map(absolute_path, job.shard_paths))
+    return [
+        each.path
+        for each in _existing_manifest(job).shards
+        if each.path not in kept
+        and each.has_recorded_size()
+        and each.has_recorded_checksum()
+    ]
+
+
+def _check_no_other_records(job: RecordsJob) -> None:
+    """Checks that no output file exists, unless an earlier run of this job wrote it."""
+    found = first_existing("", job.output_paths)
+    manifest = _existing_manifest(job)
+    removed = _shards_to_remove(job)
+    is_same = manifest.facts.get("fingerprint") == job.fingerprint and not removed
+    if found and not is_same and not records_job.has_intermediate_files(job):
+        warning = f"; that also removes {', '.join(removed)}" if removed else ""
+        raise InputError(
+            f"{found} exists and was created with {_difference(job, manifest)}. Give "
+            f"another output_file, or overwrite=True to replace it{warning}."
+        )
+
+
+def _difference(job: RecordsJob, manifest: Manifest) -> str:
+    """Describes the first difference between a manifest and this job."""
+    if not manifest.facts:
+        return "unknown settings"
+    flags = manifest.facts.get("flags") or {}
+    for name, value in dataclasses.asdict(job.config).items():
+        if (
+            name not in ("vocab_file", "allow_truncation")
+            and flags.get(name, value) != value
+        ):
+            return f"{name}={flags[name]}, not {value}"
+    if manifest.facts.get("fingerprint") == job.fingerprint:
+        return "other names of its files"
+    return "another input or vocabulary, or by another version of this program"
+
+
+def remove_old_records(job: RecordsJob) -> None:
+    """Removes the records that this job replaces, and prints their shards.
+
+    Shards that an interrupted run of this job has written are kept. If the size of one
+    has changed since, its mark is removed, and it is written again.
+    """
+    removed = _shards_to_remove(job)
+    if removed:
+        print(
+            f"Removing the shards of the replaced records, which {job.manifest_path} "
+            f"lists: {', '.join(removed)}",
+            file=sys.stderr,
+        )
+    for path in [job.completed_path, *removed, job.manifest_path]:
+        files.remove(path)
+
+    # A network file system may go on to report a file as missing that a call has looked
+    # for.
+    existing = {*files.list_folder(job.intermediate_folder)}
+    for key in job.shard_keys:
+        marker = job.path("shard", *key)
+        is_written = os.path.basename(marker) in existing
+        if is_written and not _shard(job, *key).has_recorded_size():
+            files.remove(marker)
+
+
+def _shard(job: RecordsJob, split: str, number: int) -> Shard:
+    """Returns the entry for the manifest of a shard that is complete."""
+    facts = json_files.read(job.path("shard", split, number), own=True)
+    return Shard(absolute_path(job.shards[split][number]), split=split, **facts)
+
+
+def write_manifest(
+    job: RecordsJob,
+    counts: Mapping[str, np.ndarray],
+    plans: Mapping[str, Sequence[shuffling.Part]],
+) -> dict[str, Any]:
+    """Writes the statistics, then the manifest, then `<stem>.COMPLETED`.
+
+    Args:
+        job: The set of records.
+        counts: For each split, the numbers of documents and of sentences: int64 [2].
+        plans: The parts of each split.
+
+    Returns:
+        The report for each split.
+
+    Raises:
+        InputError: The shards do not contain all rows.
+    """
+    config = job.config
+    vocabulary = stages.vocabulary(config)
+    is_static = config.masking == "static"
+
+    # The statistics of a split are the sum of those of its parts.
+    reports = {}
+    for split, plan in plans.items():
+        paths = (job.path("part_stats", split, number) for number in range(len(plan)))
+        parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
+        found = sum(parts, stats.Stats.empty(config))
+        found.documents, found.sentences = counts[split].tolist()
+        reports[split] = found.report()
+
+    facts = {
+        "fingerprint": job.fingerprint,
+        "flags": dataclasses.asdict(config),
+        "vocabulary_sha256": vocabulary.sha256,
+        "vocab_size": vocabulary.size,
+        "do_lower_case": config.do_lower_case,
+        "max_seq_length": config.max_seq_length,
+        "max_predictions_per_seq": config.max_predictions_per_seq
+        if is_static
+        else None,
+        **{
+            name: {split: report[name] for split, report in reports.items()}
+            for name in ("documents", "sentences", "examples")
+        },
+        "inputs": list(job.inputs),
+    }
+
+    # Each planned example must have arrived in a shard, once.
+    shards = tuple(_shard(job, *key) for key in job.shard_keys)
+    for split, report in reports.items():
+        written = sum(shard.examples for shard in shards if shard.split == split)
+        planned = sum(part.rows for part in plans[split])
+        if not written == planned == report["examples"]:
+            raise InputError(
+                f"{planned:,} examples of {split} were planned, {report['examples']:,} "
+                f"were made, and {written:,} are in the shards, so the runner lost or "
+                f"repeated work. Remove {job.work_folder} and give another runner."
+            )
+
+    files.write_json(job.stem + STATS_SUFFIX, reports)
+    Manifest(job.manifest_path, shards, facts).write()
+    files.write_text(job.completed_path, job.fingerprint + "\n")
+    return reports

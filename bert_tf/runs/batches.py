@@ -1,0 +1,255 @@
+"""Batches of records: shuffled for training, in the order of the file for predictions.
+
+Shape letters: B batch, S sequence.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import record_format
+from bert_tf.record_format import Sizes
+from bert_tf.runs.record_files import RecordFile
+from bert_tf.tasks.results import Outputs
+from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
+from bert_tf.training.step.objective import ORIGIN
+
+# Records of similar length are grouped into batches within each window of this many
+# batches.
+_BATCHES_PER_WINDOW = 16
+Batch = dict[str, Any]
+# A function from serialized records, or from the indices of records, to a batch.
+ToBatch = Callable[[Any], Batch]
+
+
+@dataclasses.dataclass
+class TrainingOrder:
+    """The records of each training batch. They depend only on the arguments.
+
+    The order is an endless sequence of epochs, each of which is a permutation of all
+    records. A window, which is 16 batches, contains successive records of this order.
+    The records of a window are sorted by length and cut into batches, and the batches
+    are shuffled.
+
+    Attributes:
+        num_tokens: int [R], the length of each record; equal numbers give batches in
+            random order.
+        batch_size: Records per batch.
+        seed: Determines the order.
+    """
+
+    num_tokens: np.ndarray
+    batch_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        # The last window and the last epoch that were computed stay in memory.
+        self._window = functools.lru_cache(1)(self._batches_of_window)
+        self._epoch = functools.lru_cache(1)(self._permutation)
+
+    def batch(self, step: int) -> np.ndarray:
+        """Returns the indices of the records of a step's batch: int64 [B]."""
+        window, number = divmod(step, _BATCHES_PER_WINDOW)
+        return self._window(window)[number].astype(np.int64)
+
+    def _batches_of_window(self, window: int) -> np.ndarray:
+        size = _BATCHES_PER_WINDOW * self.batch_size
+        records = self._records_at(window * size, (window + 1) * size)
+        records = records[np.argsort(self.num_tokens[records], kind="stable")]
+        batches = records.reshape(_BATCHES_PER_WINDOW, -1)  # [16, B]
+        np.random.default_rng([self.seed, 1, window]).shuffle(batches)
+        return batches
+
+    def _records_at(self, start: int, end: int) -> np.ndarray:
+        """Returns the records at positions [start, end) of the sequence of epochs."""
+        count = len(self.num_tokens)
+        parts = []
+        while start < end:
+            epoch, first = divmod(start, count)
+            parts.append(self._epoch(epoch)[first : first + end - start])
+            start += len(parts[-1])
+        return np.concatenate(parts)
+
+    def _permutation(self, epoch: int) -> np.ndarray:
+        records: np.ndarray = np.arange(len(self.num_tokens), dtype=np.uint32)
+        np.random.default_rng([self.seed, 0, epoch]).shuffle(records)
+        return records
+
+
+def training_batches(
+    records: RecordFile,
+    order: TrainingOrder,
+    parse: ToBatch,
+    first_step: int,
+    weights: np.ndarray | None = None,
+) -> tf.data.Dataset:
+    """Returns the endless dataset of the batches from a step on.
+
+    A batch also contains the feature `objective.ORIGIN`: the index of the record.
+
+    Args:
+        records: The records.
+        order: The records of each batch.
+        parse: Converts serialized records to a batch; see `make_parser`.
+        first_step: The step of the first batch, from 0.
+        weights: The weight of each record in the loss, float32 [R]; None if they are
+            equal.
+    """
+    load = make_loader(records, parse)
+
+    def indices_of(step: Any) -> Any:
+        indices = tf.numpy_function(lambda n: order.batch(int(n)), [step], tf.int64)
+        return tf.ensure_shape(indices, [order.batch_size])
+
+    def to_batch(indices: Any) -> Batch:
+        origin = tf.stack([tf.zeros_like(indices), indices], axis=1)
+        batch = load(indices)
+        if weights is not None:
+            batch[RECORD_WEIGHTS] = tf.gather(weights, indices)
+        # Records of `unlabelled_file` follow all others.
+        if weights is not None or records.num_labelled < len(records):
+            batch = _with_record_weights(batch, indices < records.num_labelled)
+        return {**batch, ORIGIN: origin}
+
+    steps = tf.data.Dataset.range(first_step, np.iinfo(np.int64).max)
+    return steps.map(indices_of).map(to_batch).prefetch(2)
+
+
+def make_loader(records: RecordFile, parse: ToBatch) -> ToBatch:
+    """Returns a function from the indices of records, int64 [B], to a batch.
+
+    The batch also has the features in `RecordFile.caches`, and their masks.
+
+    Args:
+        records: The records.
+        parse: Converts serialized records to a batch; see `make_parser`.
+    """
+
+    def read(indices: np.ndarray) -> np.ndarray:
+        return np.array(records.read(indices), object)
+
+    def load(indices: Any) -> Batch:
+        serialized = tf.numpy_function(read, [indices], tf.string)
+        batch = parse(tf.ensure_shape(serialized, indices.shape))
+        for name, cache in records.caches.items():
+            values, mask = cache.tensors(indices, tf.shape(batch["input_ids"])[-1])
+            batch = {**batch, name: values, f"{name}_mask": mask}
+        return batch
+
+    return load
+
+
+def _with_record_weights(batch: Batch, is_labelled: Any) -> Batch:
+    """Multiplies the weights of labels by those of records.
+
+    Examples without labels have 0.
+
+    Args:
+        batch: The features of B records.
+        is_labelled: bool [B].
+    """
+    weights = tf.where(is_labelled, batch.get(RECORD_WEIGHTS, 1.0), 0.0)
+    # [B] -> [B, 1] for labels [B, S]
+    for _ in batch["label_ids"].shape[1:] if "label_ids" in batch else ():
+        weights = weights[..., None]
+    return {**batch, LABEL_WEIGHTS: batch.get(LABEL_WEIGHTS, 1.0) * weights}
+
+
+def make_parser(table: record_format.Table, sizes: Sizes, trim: bool) -> ToBatch:
+    """Returns a function that parses serialized records, for `tf.data.Dataset.map`.
+
+    Args:
+        table: The features of a record.
+        sizes: Size by shape letter.
+        trim: Whether to shorten the sequences of a batch to the longest one.
+    """
+    parse = record_format.parser(table, sizes)
+    axes = {each.name: 1 + each.shape.index("S") for each in table if "S" in each.shape}
+
+    def parse_and_trim(serialized: Any) -> Batch:
+        batch = parse(serialized)
+        longest = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=-1))
+        return {
+            name: _first_along(values, axes[name], longest) if name in axes else values
+            for name, values in batch.items()
+        }
+
+    return parse_and_trim if trim else parse
+
+
+def traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
+    """Returns a `tf.function` that is traced once, for batches of any size and length.
+
+    Args:
+        function: Takes a batch.
+        load: Converts indices of records to a batch; see `make_loader`.
+    """
+    indices = tf.TensorSpec([None], tf.int64)
+    outputs = tf.function(load).get_concrete_function(indices).structured_outputs
+    batch = tf.nest.map_structure(
+        lambda each: tf.TensorSpec(each.shape, each.dtype), outputs
+    )
+    return tf.function(function, input_signature=[batch], autograph=False)
+
+
+def _first_along(values: Any, axis: int, size: Any) -> Any:
+    """Returns the first `size` entries along an axis.
+
+    The other axes keep their static sizes.
+    """
+    cut = values[(slice(None),) * axis + (slice(None, size),)]
+    shape = values.shape.as_list()
+    return tf.ensure_shape(cut, [*shape[:axis], None, *shape[axis + 1 :]])
+
+
+def predict(
+    records: RecordFile,
+    load: ToBatch,
+    forward: Callable[[Any], Mapping[str, Any]],
+    batch_size: int,
+) -> Iterator[Outputs]:
+    """Yields the outputs of the model for each record, in the order of the file.
+
+    Records of similar length are computed together, so the outputs of different records
+    may have been cut to different lengths.
+
+    Args:
+        records: The records.
+        load: Converts indices of records to a batch; see `make_loader`.
+        forward: Converts a batch to outputs [B, ...], by name.
+        batch_size: Records per batch.
+    """
+    size = _BATCHES_PER_WINDOW * batch_size
+
+    def batch(number: int) -> np.ndarray:
+        """Returns the records of a batch, int64 [B]: those of a window, by length."""
+        start = number // _BATCHES_PER_WINDOW * size
+        window = np.arange(start, min(start + size, len(records)))
+        window = window[np.argsort(records.index.num_tokens[window], kind="stable")]
+        first = number % _BATCHES_PER_WINDOW * batch_size
+        return window[first : first + batch_size]
+
+    def load_batch(number: Any) -> Any:
+        indices = tf.numpy_function(lambda n: batch(int(n)), [number], tf.int64)
+        return load(tf.ensure_shape(indices, [None]))
+
+    dataset = (
+        tf.data.Dataset.range(-(-len(records) // batch_size))
+        .map(load_batch)
+        .prefetch(2)
+    )
+
+    # The outputs of a record wait until those of all records before it are known.
+    waiting: dict[int, Outputs] = {}
+    done = 0
+    for number, inputs in enumerate(dataset):
+        outputs = {name: value.numpy() for name, value in forward(inputs).items()}
+        for row, record in enumerate(batch(number).tolist()):
+            waiting[record] = {name: value[row] for name, value in outputs.items()}
+        while done in waiting:
+            yield waiting.pop(done)
+            done += 1

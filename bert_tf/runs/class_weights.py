@@ -1,0 +1,151 @@
+"""Weights of labels and of records in the loss of training.
+
+Shape letters: C labels, N examples, R records.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf import record_format
+from bert_tf.errors import InputError, shortened
+from bert_tf.record_format import Sizes
+from bert_tf.runs.batches import ToBatch
+from bert_tf.runs.fine_tuning_config import BALANCED, ClassWeights, parse_class_weights
+from bert_tf.runs.record_files import RecordFile
+from bert_tf.tasks.task import LABEL_WEIGHTS, Task
+
+_RECORDS_PER_BLOCK = 2048
+_SHOWN_LABELS = 20
+
+
+def check_labels(task: Task, class_weights: ClassWeights) -> None:
+    """Checks that a task has classes, and that class weights name only its labels.
+
+    Args:
+        task: The task, with its labels.
+        class_weights: See `FineTuningConfig`.
+
+    Raises:
+        InputError: The task has no classes, or a label is unknown.
+    """
+    facts = task.facts
+    if task.first_label_id is None or not facts.labels:
+        raise InputError(
+            "class_weights needs a task that gives one label to each text or word. "
+            f"Received: the task {facts.task} of the type {facts.task_type}. Leave out "
+            "class_weights."
+        )
+    for label in parse_class_weights(class_weights):
+        if label not in facts.labels:
+            raise InputError(
+                f"class_weights has the label {label!r}, which the task does not have. "
+                f"Give labels of {shortened(facts.labels, _SHOWN_LABELS)}."
+            )
+
+
+def weights_of_label_ids(
+    task: Task,
+    class_weights: ClassWeights,
+    records: RecordFile,
+    sizes: Sizes,
+) -> np.ndarray:
+    """Returns the weight of each value of the feature `label_ids`.
+
+    A label with n of N examples in the train split has the weight N / (C n) if the
+    weights are "balanced"; C is the number of labels with examples. Other weights are
+    divided by their mean over the N examples. The mean is 1 in both cases. A label
+    without examples has the weight 0, which has no effect.
+
+    Args:
+        task: The task; see `check_labels`.
+        class_weights: See `FineTuningConfig`.
+        records: The records of the train split.
+        sizes: Size by shape letter for `task.table`.
+
+    Returns:
+        float32 [first_label_id + C]; 0 for the values that stand for no label.
+
+    Raises:
+        InputError: All labels in the train split have the weight 0.
+
+    Source: `sklearn.utils.class_weight.compute_class_weight`.
+    """
+    labels = task.facts.labels or ()
+    first = task.first_label_id or 0
+    per_example = records.index.records_per_example
+
+    # The number of each label: int [C]. If records share a weight, each example counts
+    # once.
+    counted = np.arange(len(records))
+    if task.records_share_weight and per_example is not None:
+        counted = np.cumsum(per_example) - per_example
+    counted = counted[counted < records.num_labelled]
+
+    # Of records in blocks, because they are read into memory.
+    table = [each for each in task.table if each.name == "label_ids"]
+    parse = record_format.parser(table, sizes)
+    counts: np.ndarray = np.zeros(first + len(labels), np.int64)
+    for start in range(0, len(counted), _RECORDS_PER_BLOCK):
+        block = records.read(counted[start : start + _RECORDS_PER_BLOCK])
+        label_ids = parse(block)["label_ids"].numpy()
+        counts += np.bincount(label_ids.ravel(), minlength=len(counts))
+    counts = counts[first:]
+
+    given = parse_class_weights(class_weights)
+    weights = np.array([given.get(label, 1.0) for label in labels])
+    if class_weights == BALANCED:
+        weights = 1 / np.maximum(counts, 1)
+    weights = np.where(counts > 0, weights, 0)
+
+    mean = weights @ counts / counts.sum()
+    if not mean > 0:
+        raise InputError(
+            "class_weights gives the weight 0 to all labels of the train split. Give a "
+            "weight above 0 to a label that occurs."
+        )
+    return np.concatenate([np.zeros(first), weights / mean]).astype(np.float32)
+
+
+def weights_of_records(task: Task, records: RecordFile) -> np.ndarray | None:
+    """Returns the weight of each record, with which each example has the same weight.
+
+    A record of an example with n records has the weight R / (N n), so that the mean is
+    1.
+
+    Args:
+        task: The task; see `Task.records_share_weight`.
+        records: The records of the train split.
+
+    Returns:
+        float32 [R]; None if all records have the same weight.
+    """
+    per_example = records.index.records_per_example
+    if not task.records_share_weight or per_example is None:
+        return None
+    weights = len(records) / (len(per_example) * per_example)
+    return np.repeat(weights, per_example).astype(np.float32)
+
+
+def with_label_weights(parse: ToBatch, weights: np.ndarray) -> ToBatch:
+    """Returns a function that also adds the feature `LABEL_WEIGHTS` to a batch.
+
+    Args:
+        parse: Converts serialized records to a batch; see `batches.make_parser`.
+        weights: See `weights_of_label_ids`.
+    """
+
+    def parse_and_weigh(serialized: Any) -> dict[str, Any]:
+        batch = parse(serialized)
+        return {**batch, LABEL_WEIGHTS: tf.gather(weights, batch["label_ids"])}
+
+    return parse_and_weigh
+
+
+def describe_weights(task: Task, weights: np.ndarray) -> str:
+    """Returns the labels with their weights; see `weights_of_label_ids`."""
+    of_labels = weights[task.first_label_id :].tolist()
+    pairs = zip(task.facts.labels or (), of_labels, strict=True)
+    texts = [f"{label} {weight:.4g}" for label, weight in pairs]
+    return shortened(texts, _SHOWN_LABELS)

@@ -1,0 +1,125 @@
+"""Distillation: a student learns the outputs of a teacher for the training examples.
+
+Shape letters: B batch, T tokens of a record, or 1, C outputs.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.runs.batches import ToBatch
+from bert_tf.runs.fine_tuning_config import DistillationConfig, FeatureSettings
+from bert_tf.runs.output_cache import cache_outputs, sha256_of_weights
+from bert_tf.runs.run_data import SplitData
+from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
+from bert_tf.training.step.objective import Metrics, Tensors
+
+
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """A fine-tuned model from which a student learns.
+
+    Attributes:
+        config: The settings.
+        sha256: A checksum of its weights.
+        cache: The place and the dtype of the cache of its logits.
+        make_objective: Builds its model and objective, with its weights, from the
+            keyword argument `dtype`.
+    """
+
+    config: DistillationConfig
+    sha256: str
+    cache: FeatureSettings
+    make_objective: Callable[..., HeadObjective]
+
+    def of_run(self) -> dict[str, Any]:
+        """Returns values that identify the loss and the initial weights of a run."""
+        config = self.config
+        return {
+            "teacher": f"weights with SHA-256 {self.sha256}",
+            "distillation_temperature": config.distillation_temperature,
+            "distillation_weight": config.distillation_weight,
+            "init_layers": list(config.layers) or None,
+        }
+
+
+@dataclasses.dataclass
+class DistillationObjective:
+    """The objective of a student: the mean of a loss of labels and one of the teacher.
+
+    Everything else is that of the objective of the task. The metrics need labels for
+    all examples, so they are left out if there are examples without labels.
+
+    Attributes:
+        student: The objective of the task.
+        config: The settings.
+
+    Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
+    """
+
+    student: HeadObjective
+    config: DistillationConfig
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.student, name)
+
+    def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
+        """Returns the sums of the task, with the mean loss, and the teacher's loss."""
+        outputs = self.student.outputs_of_model(batch, training, seed)
+        sums = self.student.sums_of_outputs(outputs, batch)
+
+        teacher = batch[TEACHER_LOGITS][:, :, 0]  # [B, T, 1, C] -> [B, T, C]
+        temperature = self.config.distillation_temperature
+        losses = self.student.teacher_losses(outputs, teacher, batch, temperature)
+        loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+
+        weight = self.config.distillation_weight
+        mean = (1 - weight) * sums["loss"] + weight * loss
+        return {**sums, "loss": mean, "teacher_loss": loss}
+
+    def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
+        """Returns the metrics of the task, and the mean of the teacher's loss."""
+        loss = self.student.loss({"loss": sums["teacher_loss"]}, counts)
+        if self.config.unlabelled_file:
+            return {"teacher_loss": loss}
+        return {**self.student.metrics(sums, counts), "teacher_loss": loss}
+
+
+def cache_teacher(
+    settings: FeatureSettings,
+    teacher: HeadObjective,
+    split: SplitData,
+    parse: ToBatch,
+    precision: str,
+) -> None:
+    """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
+
+    The cache is added to `RecordFile.caches`.
+
+    Args:
+        settings: The place and the dtype of the cache.
+        teacher: The objective of the teacher.
+        split: The split.
+        parse: Converts serialized records to a batch; see `batches.make_parser`.
+        precision: The precision of the run.
+
+    Raises:
+        InputError: See `FeatureCache.write`.
+    """
+
+    def logits_of(batch: dict[str, Any]) -> Any:
+        logits = teacher.logits_to_learn(teacher.outputs_of_model(batch))
+        return logits[:, :, None]  # [B, T, C] -> [B, T, 1, C]
+
+    key = {
+        "precision": precision,
+        "teacher_sha256": sha256_of_weights(teacher.model.config, teacher.variables),
+    }
+    name = split.split.name
+    title = f"{name} with the teacher"
+    split.records.caches[TEACHER_LOGITS] = cache_outputs(
+        settings, f"{name}-teacher", title, logits_of, split, parse, key
+    )

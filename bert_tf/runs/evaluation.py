@@ -1,0 +1,134 @@
+"""Runs the model over a split, and computes the results of the task."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.errors import InputError
+from bert_tf.progress import Progress
+from bert_tf.runs import batches, dev_split
+from bert_tf.runs.batches import ToBatch
+from bert_tf.runs.run_data import RunData, SplitData
+from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
+from bert_tf.tasks.splits import RowCounts
+
+
+@dataclasses.dataclass
+class SplitEvaluator:
+    """Runs a model over the splits of a task.
+
+    Neither examples nor outputs are held in memory, except for `dev_split`.
+
+    Attributes:
+        data: The splits and their records.
+        outputs: Converts a batch to the outputs of the model; see
+            `HeadObjective.outputs`.
+        parse: Converts serialized records to a batch; see `batches.make_parser`.
+        sampled: The rows for `dev_split.write_examples` of each split that was read,
+            by its name.
+    """
+
+    data: RunData
+    outputs: ToBatch
+    parse: ToBatch
+    sampled: dict[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._forwards: dict[bool, Any] = {}
+
+    def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
+        """Returns the results of a split with labels, and its metrics with baselines.
+
+        Raises:
+            InputError: No example has a label, or the file of the split changed after
+                the start of the run.
+        """
+        found = self.data.task.make_results(split.split)
+        batch_size = self.data.config.eval_batch_size
+        for example, outputs in self._outputs_of(split, "evaluating", batch_size):
+            found.add(example, found.decode(example, outputs))
+
+        values = with_baselines(found)
+        if not values:
+            raise InputError(
+                f"No example of {split.split.source.name} has a label or an answer, so "
+                "there is nothing to evaluate. Give a file with labels, or use "
+                "do_predict instead of do_eval."
+            )
+        return found, values
+
+    def write(self, split: SplitData, folder: str) -> TaskResults:
+        """Writes the predictions for a split into a folder.
+
+        Raises:
+            InputError: An output is NaN or infinite, or the file of the split changed
+                after the start of the run.
+        """
+        found = self.data.task.make_results(split.split)
+        batch_size = self.data.config.predict_batch_size
+        pairs = self._outputs_of(split, "predicting", batch_size, finite=True)
+        decoded = (
+            (example, found.decode(example, outputs)) for example, outputs in pairs
+        )
+        found.write(folder, decoded)
+        return found
+
+    def _outputs_of(
+        self, split: SplitData, description: str, batch_size: int, finite: bool = False
+    ) -> Iterator[tuple[Any, list[Outputs]]]:
+        """Yields each example of a split, in order, with its outputs.
+
+        Args:
+            split: The split.
+            description: Text for the progress display.
+            batch_size: Records per batch.
+            finite: Whether NaN and infinite outputs are an error.
+        """
+        # The outputs of each record, in the order of the file. Batches with hidden
+        # states from a cache have other features, so another function is traced.
+        records = split.records
+        load = batches.make_loader(records, self.parse)
+        has_cache = bool(records.caches)
+        if has_cache not in self._forwards:
+            self._forwards[has_cache] = batches.traced_once(self.outputs, load)
+        outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
+
+        # The examples are read again, and each one gets the outputs of its records.
+        per_example = records.index.records_per_example
+        rows = self.sampled[split.split.name] = []
+        chosen = dev_split.choose_examples(split.num_examples)
+        number = 0
+        title = f"{description} {split.split.name}"
+        with Progress(title, split.num_examples, "examples") as shown:
+            examples = self.data.task.read(split.split, RowCounts())
+            for number, example in enumerate(examples, start=1):
+                if number > split.num_examples:
+                    break
+                count = 1 if per_example is None else int(per_example[number - 1])
+                values = list(itertools.islice(outputs, count))
+                if number - 1 in chosen:
+                    rows.append(self.data.task.as_row(example))
+                if finite:
+                    _check_finite(values, number, split.split.name)
+                yield example, values
+                shown.update(1)
+
+        if number != split.num_examples:
+            raise InputError(
+                f"{split.split.source.name} does not have {split.num_examples} "
+                "examples any more. Run the command again, without changing the file "
+                "meanwhile."
+            )
+
+
+def _check_finite(outputs: Sequence[Outputs], number: int, split: str) -> None:
+    for name, value in (item for each in outputs for item in each.items()):
+        if value.dtype.kind == "f" and not np.isfinite(value).all():
+            raise InputError(
+                f"The model's {name} for example {number} of the {split} split are NaN "
+                "or infinite, so there is no prediction. Give precision=float32 or "
+                "other weights."
+            )

@@ -1,0 +1,182 @@
+"""`pretrain`: pretrains a BERT on records, and evaluates it, in one call.
+
+The program `run_pretraining` calls it.
+"""
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import Path, plain
+from bert_tf.masking.algorithm import Vocabulary
+from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.pretraining import record_checks
+from bert_tf.pretraining.damaged_records import salvage
+from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
+from bert_tf.pretraining.pretraining_objective import PretrainingObjective
+from bert_tf.runs.pretraining_phases import train_and_evaluate
+from bert_tf.runs.run_model import RunModel
+from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.step.objective import Metrics
+from bert_tf.training.strategy import make_strategy, worker_index
+from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
+
+_TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
+
+
+def pretrain(
+    input_file: Path | None,
+    output_dir: Path,
+    *,
+    eval_input_file: Path | None = None,
+    init_checkpoint: Path | None = None,
+    bert_config_file: Path | None = None,
+    vocab_file: Path | None = None,
+    do_lower_case: bool | None = None,
+    overwrite: bool = False,
+    phases: RunPhases = _TRAIN_AND_EVALUATE,
+    config: PretrainingConfig | None = None,
+    masking: MaskingConfig | None = None,
+    training: TrainingConfig | None = None,
+    runtime: RuntimeConfig | None = None,
+) -> Metrics:
+    """Pretrains a model on records, and evaluates it.
+
+    The files in `output_dir` are those of the program `run_pretraining`. The same call
+    resumes an interrupted run. Without training, the model is that of the run in
+    `output_dir`, or else `init_checkpoint`.
+
+    Args:
+        input_file: Comma list of globs: the records to train on, such as those of
+            `create_pretraining_data`. None if the call does not train.
+        output_dir: The folder of the run.
+        eval_input_file: Comma list of globs: held-out records to evaluate on. None for
+            those of `input_file`.
+        init_checkpoint: The model to start from; see `bert_tf.load`. None for random
+            weights.
+        bert_config_file: The architecture: a file, or a size such as "tiny". None for
+            that of the checkpoint.
+        vocab_file: The vocabulary. None for that of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
+            checkpoint.
+        overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
+            it.
+        phases: The phases to run; there are no predictions.
+        config: The objective, and how the records are read.
+        masking: Which tokens of unmasked records (`--masking=dynamic`) are predicted.
+            The number of predictions in a sequence is that of `config`.
+        training: The settings that affect the trained weights.
+        runtime: Devices, logging and checkpoints.
+
+    Returns:
+        The held-out results, such as "masked_lm_accuracy"; empty if `phases.evaluate`
+        is False.
+
+    Raises:
+        InputError: A setting or a file is not valid, the records do not match the
+            model, or `output_dir` contains another run.
+    """
+    model = RunModel(
+        plain(init_checkpoint),
+        plain(bert_config_file),
+        plain(vocab_file),
+        do_lower_case,
+        os.fspath(output_dir),
+        phases.train,
+        overwrite,
+    )
+    config = config or PretrainingConfig()
+    runtime = runtime or RuntimeConfig()
+    # A process can connect to other workers only before TensorFlow does anything else.
+    strategy = make_strategy(runtime)
+
+    # The records must have been created for the model.
+    architecture, metadata, vocabulary = _model_facts(model, config.objective)
+    records = record_checks.checked_records(
+        plain(input_file),
+        plain(eval_input_file),
+        config,
+        architecture,
+        masking or MaskingConfig(),
+        vocabulary,
+        metadata.do_lower_case,
+    )
+
+    # A run resumes only with the same examples and initial weights.
+    data = _run_data(records, model, vocabulary, metadata)
+    training = dataclasses.replace(training or TrainingConfig(), data=data)
+    folder = RunFolder(output_dir, metadata, phases.train and overwrite)
+    folder.check_same_run(training if phases.train else None)
+
+    def assign_initial_weights(objective: PretrainingObjective) -> None:
+        model.pretrained.assign(objective.model)
+
+    with _without_damage(records, folder, worker_index(strategy) == 0) as readable:
+        return train_and_evaluate(
+            phases,
+            readable,
+            architecture,
+            folder,
+            training,
+            runtime,
+            assign_initial_weights if init_checkpoint else None,
+        )
+
+
+def _model_facts(
+    model: RunModel, objective: str
+) -> tuple[BertConfig, CheckpointMetadata, Vocabulary | None]:
+    """Returns the architecture, the facts to save, and the vocabulary or None."""
+    architecture = model.pretrained.config
+    if objective == "causal":
+        architecture = dataclasses.replace(architecture, attention="causal")
+    if not model.pretrained.has_vocabulary:
+        return architecture, CheckpointMetadata(architecture.to_dict()), None
+
+    tokenizer = model.pretrained.tokenizer
+    metadata = CheckpointMetadata(
+        architecture.to_dict(), tokenizer.vocabulary, tokenizer.do_lower_case
+    )
+    return architecture, metadata, Vocabulary.of(tokenizer)
+
+
+def _run_data(
+    records: PretrainingRecords,
+    model: RunModel,
+    vocabulary: Vocabulary | None,
+    metadata: CheckpointMetadata,
+) -> dict[str, Any]:
+    """Returns the values that identify the examples and initial weights of a run."""
+    masks = records.masks
+    return {
+        **({"masking": dataclasses.asdict(masks.config)} if masks else {}),
+        "init_checkpoint": model.initial_weights,
+        "objective": records.config.objective,
+        "max_seq_length": records.max_seq_length,
+        "max_predictions_per_seq": records.max_predictions_per_seq,
+        "shuffle_buffer_size": records.config.shuffle_buffer_size,
+        "records": record_checks.fingerprint(records.train_files),
+        "vocabulary_sha256": vocabulary.sha256 if vocabulary else None,
+        "do_lower_case": metadata.do_lower_case,
+    }
+
+
+@contextlib.contextmanager
+def _without_damage(
+    records: PretrainingRecords, folder: RunFolder, is_chief: bool
+) -> Iterator[PretrainingRecords]:
+    """Yields the records, with `skip_bad_records` a repaired copy of damaged files."""
+    if not records.config.skip_bad_records:
+        yield records
+        return
+    # The copies are in the folder of the run, which the chief therefore locks first.
+    with folder.locked() if is_chief else contextlib.nullcontext():
+        copies = os.path.join(folder.path, "salvaged")
+        yield dataclasses.replace(
+            records,
+            train_files=salvage(records.train_files, copies),
+            eval_files=salvage(records.eval_files, copies),
+        )

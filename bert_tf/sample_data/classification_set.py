@@ -1,0 +1,74 @@
+"""The classification set: passages of a part, and their libraries."""
+
+import itertools
+import random
+import re
+from collections.abc import Iterator, Sequence
+
+from bert_tf.sample_data.cleaning import Document
+from bert_tf.sample_data.documentation import LABELS
+
+# All names of the classified libraries, including their usual import names, such as
+# `tf` and `np`.
+LIBRARY_NAMES = re.compile(
+    r"tensorflow|keras|numpy|scipy|sklearn|scikit|python|(?<![A-Za-z])(?:tf|np|sp|sk|py)(?![a-z])",
+    re.I,
+)
+CLASSIFICATION_COLUMNS = ("sentence", "label")
+_MIN_WORDS = 20
+_MAX_WORDS = 100
+
+
+def classification_rows(
+    documents: Sequence[Document], per_label: int, seed: int
+) -> list[tuple[str, ...]]:
+    """Makes passages of up to three sentences.
+
+    The label is the library that contains the passage.
+
+    Args:
+        documents: The documents of one part.
+        per_label: The maximum number of passages from each library.
+        seed: Seed of the random selection and order of the rows.
+
+    Returns:
+        Rows of `CLASSIFICATION_COLUMNS`. No passage contains the name of a classified
+        library, and all passages differ.
+    """
+    # The first of several equal passages, and its library.
+    found: dict[str, tuple[str, str]] = {}
+    for document in documents:
+        if document.library in LABELS:
+            for run in _runs_without_library_name(document):
+                for passage in _passages(run):
+                    found.setdefault(passage.lower(), (document.library, passage))
+
+    rng = random.Random(f"{seed} classification")
+    rows: list[tuple[str, ...]] = []
+    for library, label in LABELS.items():
+        passages = [passage for place, passage in found.values() if place == library]
+        selected = rng.sample(passages, min(per_label, len(passages)))
+        rows += [(passage, label) for passage in selected]
+    rng.shuffle(rows)
+    return rows
+
+
+def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
+    """Yields the maximal runs of sentences without the name of a classified library.
+
+    Two runs are never joined, so every n-gram of a passage also occurs in the document.
+    """
+    texts = [sentence.text for sentence in document.texts]
+    for names_library, run in itertools.groupby(
+        texts, lambda s: bool(LIBRARY_NAMES.search(s))
+    ):
+        if not names_library:
+            yield list(run)
+
+
+def _passages(sentences: Sequence[str]) -> Iterator[str]:
+    """Yields passages of up to three sentences with the right number of words."""
+    for start in range(0, len(sentences), 3):
+        passage = " ".join(sentences[start : start + 3])
+        if _MIN_WORDS <= len(passage.split()) <= _MAX_WORDS:
+            yield passage

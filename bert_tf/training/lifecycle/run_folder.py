@@ -1,0 +1,368 @@
+"""`RunFolder`: the files of a run, and checks before it is resumed or used.
+
+<output_dir>/training_config.json  settings of the run; they must not change on resume
+<output_dir>/bert_config.json
+<output_dir>/checkpoints/step-00001000/
+    model.safetensors, bert_config.json, vocab.txt, weights.json
+                                   see `bert_tf.storage.weights`
+    optimizer.safetensors          all variables of the optimizer's state
+    data_position.*                position of the input pipeline
+    training_config.json, runtime_config.json
+    state.json                     progress of the run, and checksums; see `run_state`
+<output_dir>/best/                 weights of the best held-out evaluation
+<output_dir>/run.lock              locked by the process that trains or evaluates
+"""
+
+import contextlib
+import dataclasses
+import fnmatch
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.errors import InputError, Path
+from bert_tf.storage import dialects, files, json_files, weights
+from bert_tf.storage.atomic_files import remove_leftovers
+from bert_tf.storage.paths import check_file_system
+from bert_tf.storage.workspace import Workspace
+from bert_tf.training.lifecycle.run_state import (
+    CHECKPOINT_NAME,
+    RUNTIME_FILE,
+    STATE_FILE,
+    TRAINING_FILE,
+    check_checkpoint,
+    has_settings,
+    read_own,
+    run_of,
+)
+from bert_tf.training.training_config import (
+    TrainingConfig,
+    first_difference,
+    to_json_dict,
+)
+
+_LOGGER = logging.getLogger(__name__)
+# `TRAINING_FILE` is removed last: if the removal is interrupted, the folder still shows
+# that it contains a run.
+_FILES_OF_A_RUN = ("eval_results.txt", "metrics.jsonl", "best", TRAINING_FILE)
+_SUMMARY_FOLDERS = ("train", "eval")
+_SUMMARY_FILES = "events.out.tfevents.*"
+_LOCK_FILE = "run.lock"
+# Settings that programs compute, and the parameters or inputs that they come from.
+_PARAMETERS = {
+    "train_split.limit": "max_train_examples",
+    "train_split.content": "training examples of the content",
+    "dev_split.limit": "max_eval_examples",
+    "dev_split.content": "dev examples of the content",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointMetadata:
+    """The facts that are saved with the weights.
+
+    The training engine does not interpret them.
+
+    Attributes:
+        config: The architecture of the model, as a plain dict.
+        vocabulary: The tokens in the order of their ids, or None if the run has no
+            vocabulary.
+        do_lower_case: Whether the tokenizer lower-cases text, or None if the run has no
+            tokenizer.
+        extra: Further facts, such as the labels.
+        notes: Facts for readers, which are not compared when a run resumes.
+    """
+
+    config: Mapping[str, Any]
+    vocabulary: Sequence[str] | None = None
+    do_lower_case: bool | None = None
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class RunFolder:
+    """The folder of a run.
+
+    Args:
+        path: The folder, local or gs://. Nothing is written before `start_run`.
+        metadata: The model of this run; required for training and for `check_metadata`.
+        overwrite: Whether `start_run` removes an earlier run instead of resuming the
+            earlier run.
+        outputs: Names of further files that the run writes, such as predictions.
+
+    Attributes:
+        path: The argument `path`.
+        metadata: The argument `metadata`, or empty metadata if the argument is None.
+        overwrite: The argument `overwrite`.
+
+    Raises:
+        InputError: `path` is empty or not possible.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        metadata: CheckpointMetadata | None = None,
+        overwrite: bool = False,
+        outputs: Sequence[str] = (),
+    ) -> None:
+        path = os.fspath(path)
+        check_file_system(path)
+        if not path:
+            raise InputError("A run needs the path of a folder. Received: ''.")
+        self.path = path
+        self.overwrite = overwrite
+        self._outputs = outputs
+        self.metadata = metadata or CheckpointMetadata({})
+        self._workspace = Workspace(path, "run", "output_dir", _LOCK_FILE)
+        self._checked: TrainingConfig | None = None
+
+    @property
+    def best(self) -> str:
+        """The folder for the weights of the best held-out evaluation."""
+        return os.path.join(self.path, "best")
+
+    def checkpoint(self, step: int) -> str:
+        """Returns the folder for the checkpoint of a step."""
+        return os.path.join(self.path, "checkpoints", f"step-{step:08d}")
+
+    def checkpoints(self) -> list[str]:
+        """Returns the checkpoint folders, oldest first.
+
+        The files in them may be damaged.
+        """
+        parent = os.path.join(self.path, "checkpoints")
+        names = files.list_folder(parent) if tf.io.gfile.isdir(parent) else []
+        names = [name for name in names if CHECKPOINT_NAME.match(name)]
+        return [
+            os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)
+        ]
+
+    def latest_checkpoint(self) -> str | None:
+        """Returns the newest valid checkpoint, or None.
+
+        Warns about newer damaged checkpoints.
+        """
+        for folder in reversed(self.checkpoints()):
+            try:
+                check_checkpoint(folder)
+                return folder
+            except InputError as error:
+                _LOGGER.warning("warning: ignoring %s: %s", folder, error)
+        return None
+
+    def checkpoint_to_resume(self) -> str | None:
+        """Returns the newest valid checkpoint, or None.
+
+        Always None if `overwrite` is True.
+        """
+        return None if self.overwrite else self.latest_checkpoint()
+
+    def best_or_latest_checkpoint(self, latest: str | None = None) -> str | None:
+        """Returns the folder with the final weights of the run.
+
+        None without a valid checkpoint.
+
+        The final weights are the best weights if the run used early stopping, else the
+        weights of the newest valid checkpoint.
+
+        Args:
+            latest: The result of `latest_checkpoint`, if it is known.
+        """
+        latest = latest or self.latest_checkpoint()
+        if latest is None:
+            return None
+        runtime = read_own(latest, RUNTIME_FILE)
+        use_best = runtime.get("early_stopping_evals") and weights.is_weights_folder(
+            self.best
+        )
+        return self.best if use_best else latest
+
+    def check_same_run(self, training: TrainingConfig | None = None) -> None:
+        """Checks that this run has the model and settings of the run in the folder.
+
+        With `overwrite`, an earlier run may have any settings. If this run does not
+        train, it may have any settings too. Settings that were found to be right are
+        not checked again.
+
+        Args:
+            training: The settings of this run; None if it only evaluates or predicts.
+
+        Raises:
+            InputError: A setting differs; the message names this setting and both
+                values. Or the folder contains no run, but a file that this run would
+                replace.
+        """
+        if training is not None and training == self._checked:
+            return
+        self._check_nothing_is_replaced(trains=training is not None)
+        if training is not None and not self.overwrite and self._contains_run():
+            self._check_settings(training)
+        self._checked = training
+
+    def _check_settings(self, training: TrainingConfig) -> None:
+        """Compares the model and the settings with those of the run in the folder."""
+        config = self.read_settings(weights.CONFIG_FILE)
+        # A run of an older version has no values for newer settings; it used their
+        # defaults.
+        settings = {**to_json_dict(TrainingConfig()), **self.read_settings()}
+        difference = first_difference(
+            config, dict(self.metadata.config)
+        ) or first_difference(settings, to_json_dict(training))
+        if difference is None:
+            return
+
+        before, now = _settings_text(*difference)
+        is_task = "train_split" in training.data
+        is_computed = is_task and difference[0] == "num_train_steps"
+        reason = ", which num_train_epochs determines" * is_computed
+        raise InputError(
+            f"{self.path} contains a run with {before}, but this run has "
+            f"{now}{reason}. Give the same value to resume that run, or "
+            "overwrite=True to start again. To train its model further, give "
+            f"another output_dir and init_checkpoint={self.path}."
+        )
+
+    def read_settings(self, name: str = TRAINING_FILE) -> dict[str, Any]:
+        """Returns a JSON file of the run, or else of its newest checkpoint."""
+        folder = self.path
+        if not tf.io.gfile.exists(os.path.join(folder, name)):
+            folder = self.latest_checkpoint() or folder
+        return read_own(folder, name)
+
+    def _check_nothing_is_replaced(self, trains: bool) -> None:
+        """Raises `InputError` if this run would replace a file of others."""
+        local = "://" not in self.path
+        run = run_of(os.path.abspath(self.path) if local else self.path)
+        if run is not None:
+            raise InputError(
+                f"{self.path} belongs to the run in {run}. Give another output_dir."
+            )
+        if self._contains_run():
+            return
+
+        # Files that training writes, and checkpoints of other programs.
+        names = []
+        if trains:
+            names = ["metrics.jsonl", "best", TRAINING_FILE]
+            names += ["checkpoints"] if self.checkpoints() else []
+            config = os.path.join(self.path, weights.CONFIG_FILE)
+            if not files.exists(config) or (
+                json_files.read(config) != dict(self.metadata.config)
+            ):
+                names.append(weights.CONFIG_FILE)
+            # No run is started next to a checkpoint, so that files of several models
+            # are not mixed.
+            names += dialects.marks_in(files.list_folder(self.path))
+
+        # Evaluation alone and a run that ended early write files too, and leave the
+        # lock file.
+        if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
+            names += [
+                "eval_results.txt",
+                *self._outputs,
+                *(self._events() if trains else ()),
+            ]
+
+        if not self._contains_run():  # the chief may have written it meanwhile
+            self._workspace.check_owned((), names)
+
+    def check_metadata(self, checkpoint: str) -> None:
+        """Checks that a checkpoint has the model, tokenizer and labels of this run.
+
+        Raises:
+            InputError: The model, tokenizer or labels differ; the message names the
+                difference and both values.
+        """
+        facts = read_own(checkpoint, weights.FACTS_FILE)
+        config = read_own(checkpoint, weights.CONFIG_FILE)
+
+        # Facts that this run does not have are not compared.
+        wanted = {"do_lower_case": self.metadata.do_lower_case, **self.metadata.extra}
+        if self.metadata.vocabulary is not None:
+            wanted["vocabulary_sha256"] = weights.vocabulary_sha256(
+                self.metadata.vocabulary
+            )
+        wanted = {key: value for key, value in wanted.items() if value is not None}
+
+        before = {
+            **{key: config.get(key) for key in self.metadata.config},
+            **{key: facts.get(key) for key in wanted},
+        }
+        difference = first_difference(before, {**self.metadata.config, **wanted})
+        if difference:
+            name, old, new = difference
+            raise InputError(
+                f"{checkpoint} was trained with {name}={old!r}, but {name}={new!r} was "
+                "requested."
+            )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Locks the folder in a context, so that no second run writes to it.
+
+        A context inside another one of the same object has no effect. Object stores
+        (`gs://`) have no locks; there, the user must not start two runs in one folder.
+
+        Raises:
+            InputError: Another run has locked the folder, or the folder cannot be
+                written.
+        """
+        busy = f"Another run is training or evaluating in {self.path}."
+        with self._workspace.locked(busy):
+            yield
+
+    def start_run(self, training: TrainingConfig) -> None:
+        """Writes the settings of this run.
+
+        With `overwrite`, removes an earlier run first.
+        """
+        if self.overwrite and self._contains_run():
+            # All other files stay.
+            names = (*self._events(), *self._outputs, *_FILES_OF_A_RUN)
+            paths = (os.path.join(self.path, name) for name in names)
+            for path in (*self.checkpoints(), *paths):
+                files.remove(path)
+        remove_leftovers(os.path.join(self.path, "checkpoints"))
+        config = dict(self.metadata.config)
+        files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
+        files.write_json(os.path.join(self.path, TRAINING_FILE), to_json_dict(training))
+
+    def _contains_run(self) -> bool:
+        """Whether the folder is that of a run: with settings or checkpoints."""
+        if tf.io.gfile.exists(os.path.join(self.path, STATE_FILE)):
+            return False
+        return has_settings(self.path) or any(
+            files.exists(os.path.join(each, STATE_FILE)) for each in self.checkpoints()
+        )
+
+    def _events(self) -> list[str]:
+        """Returns the event files of TensorBoard in the folders of a run."""
+        return [
+            os.path.join(folder, name)
+            for folder in _SUMMARY_FOLDERS
+            for name in fnmatch.filter(
+                files.list_folder(os.path.join(self.path, folder)), _SUMMARY_FILES
+            )
+        ]
+
+
+def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
+    """Returns the old and the new value of a setting, such as "seed=1", "no seed"."""
+    # The values in `TrainingConfig.data` also come from flags.
+    name = name.removeprefix("data.")
+    name = _PARAMETERS.get(name, name)
+    before, now = (
+        f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new)
+    )
+    return before, now
+
+
+def step_of_checkpoint(folder: str) -> int:
+    """Returns the step in the name of a checkpoint folder."""
+    match = CHECKPOINT_NAME.search(folder)
+    assert match, folder
+    return int(match[1])

@@ -1,8 +1,0 @@
-"""The parts of `sweep.py`, which fine-tunes with combinations of values of flags.
-
-Read in this order: `plan` (the runs and their commands), `results` (the best run, the
-table, sweep.csv and the page of TensorBoard), `sweep_files` (the files of a sweep,
-locks, and the removal of weights), `execution` (checks the values and executes the
-runs, some at a time). The modules import those before them, `bert_tf` and nothing else
-of this project. No module defines or reads flags.
-"""

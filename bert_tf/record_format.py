@@ -40,17 +40,17 @@ INPUTS = (
     Feature(
         "input_ids",
         "int64",
-        ("S",),
-        "[CLS] A [SEP] B [SEP], then 0",
-        ("input_word_ids",),
+        shape=("S",),
+        meaning="[CLS] A [SEP] B [SEP], then 0",
+        aliases=("input_word_ids",),
     ),
     Feature("input_mask", "int64", ("S",), "1 = a token, 0 = padding"),
     Feature(
         "segment_ids",
         "int64",
-        ("S",),
-        "0 for [CLS] A [SEP] and padding, 1 for B [SEP]",
-        ("input_type_ids",),
+        shape=("S",),
+        meaning="0 for [CLS] A [SEP] and padding, 1 for B [SEP]",
+        aliases=("input_type_ids",),
     ),
 )
 PRETRAINING = (

@@ -102,7 +102,15 @@ def main() -> None:
     facts = {
         name: FLAGS[name].value for name in _FACTS if FLAGS[name].value is not None
     }
-    print(api.export(checkpoint, FLAGS.export_dir, settings, FLAGS.dev_data, facts))
+    print(
+        api.export(
+            checkpoint,
+            FLAGS.export_dir,
+            settings=settings,
+            dev_data=FLAGS.dev_data,
+            facts=facts,
+        )
+    )
 
 
 def run() -> None:

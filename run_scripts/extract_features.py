@@ -137,10 +137,10 @@ def main() -> None:
         feature_files.write(
             FLAGS.output_file,
             with_progress(),
-            config,
-            FLAGS.output_format,
-            FLAGS.output_dtype,
-            FLAGS.lines_per_shard,
+            config=config,
+            output_format=FLAGS.output_format,
+            dtype=FLAGS.output_dtype,
+            lines_per_shard=FLAGS.lines_per_shard,
         )
 
 

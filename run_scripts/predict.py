@@ -111,11 +111,10 @@ def main() -> None:
     startup.import_tensorflow()
     from bert_tf.export.predictor import Predictor
 
-    signature = "score" if FLAGS.score else "serving_default"
     predictor = Predictor(
         FLAGS.model,
         FLAGS.batch_size,
-        signature,
+        "score" if FLAGS.score else "serving_default",
         trust=FLAGS.trust,
         runtime=FLAGS.runtime,
     )
@@ -133,13 +132,14 @@ def main() -> None:
     if FLAGS.format == "projector":
         projector_files.write(output, predicted)
         return
-    predictions.write(predicted, output, _output_ending(), path, FLAGS.header)
+    predictions.write(
+        predicted, output, ending=_output_ending(), table=path, header=FLAGS.header
+    )
 
 
 def _output_ending() -> str:
     """Returns the ending of the table to write, or "" for lines of text."""
-    formats = {"text": _table_ending(), "jsonl": ".jsonl", "projector": ""}
-    return formats[FLAGS.format]
+    return {"text": _table_ending(), "jsonl": ".jsonl"}.get(FLAGS.format, "")
 
 
 def _table_ending() -> str:

@@ -134,9 +134,9 @@ def _average() -> None:
         results = ensemble.average(
             FLAGS.average_nbest,
             folder.path,
-            config_flags.build(AnswerSettings),
-            FLAGS.predict_file,
-            FLAGS.max_eval_examples,
+            settings=config_flags.build(AnswerSettings),
+            data_file=FLAGS.predict_file,
+            limit=FLAGS.max_eval_examples,
         )
     for name, value in results.items():
         print(f"{name} = {value}")

@@ -36,7 +36,14 @@ def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[st
         columns = [None] * len(names)
         remedy = f"Name the columns {', '.join(names)}."
         found: Iterator[tuple[Any, Any]] = (
-            prediction_tables.read_rows(path, names, lists, columns, form, remedy)
+            prediction_tables.read_rows(
+                path,
+                names,
+                lists=lists,
+                columns=columns,
+                table_format=form,
+                remedy=remedy,
+            )
             if form.ending_of(path)
             else prediction_tables.texts_of_lines(files.read_lines(path), names, lists)
         )

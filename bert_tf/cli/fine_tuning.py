@@ -217,7 +217,9 @@ def run_task(
         settings.config, **trained_run.values_or_trained("max_seq_length")
     )
     settings = dataclasses.replace(settings, config=config)
-    results = fine_tune.run(task, location, model, settings, FLAGS.check_only)
+    results = fine_tune.run(
+        task, location, model=model, settings=settings, check_only=FLAGS.check_only
+    )
     if FLAGS.check_only:
         print("Flags and data are valid.")
         return
@@ -292,12 +294,12 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
     return RunSettings(
         phases,
         config,
-        training,
-        runtime,
-        features,
-        distillation,
-        FLAGS.init_head,
-        head,
+        training=training,
+        runtime=runtime,
+        features=features,
+        distillation=distillation,
+        init_head=FLAGS.init_head,
+        head=head,
     )
 
 

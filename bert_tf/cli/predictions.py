@@ -51,7 +51,9 @@ def read_items(
     names = predictor.names
     lists = predictor.list_names
     if path and form.ending_of(path):
-        yield from prediction_tables.read_rows(path, names, lists, columns, form)
+        yield from prediction_tables.read_rows(
+            path, names, lists=lists, columns=columns, table_format=form
+        )
     else:
         lines = texts or _read_lines(path, form.encoding)
         yield from prediction_tables.texts_of_lines(lines, names, lists)

@@ -44,7 +44,9 @@ def check_folder(folder: str, source: str | None) -> None:
     check_output_folder(folder, _CONFIG)
     own = (_TENSORS, _METADATA, _CONFIG)
     remedy = "Give the path of a new folder"
-    check_is_own(folder, own, [_CONFIG], f"{_CONFIG} is missing", remedy)
+    check_is_own(
+        folder, own, marks=[_CONFIG], reason=f"{_CONFIG} is missing", remedy=remedy
+    )
     if foreign := first_foreign(folder, own.__contains__):
         raise refusal(folder, f"but contains {foreign}", remedy)
     if source:

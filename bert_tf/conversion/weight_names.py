@@ -43,9 +43,9 @@ def _dense(
         Row(
             f"{google}/kernel",
             f"{hugging_face}.weight",
-            f"{model_garden}/kernel",
-            True,
-            heads,
+            model_garden=f"{model_garden}/kernel",
+            transposed=True,
+            heads=heads,
         ),
         Row(
             f"{google}/bias",

@@ -84,9 +84,9 @@ def write(folder: str, contents: CheckpointContents) -> str:
     weights.write_into(
         folder,
         contents.arrays,
-        contents.require_config().to_dict(),
-        contents.vocabulary,
-        contents.do_lower_case,
-        {**contents.extra, **step},
+        config=contents.require_config().to_dict(),
+        vocabulary=contents.vocabulary,
+        do_lower_case=contents.do_lower_case,
+        extra={**contents.extra, **step},
     )
     return folder

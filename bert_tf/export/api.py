@@ -82,7 +82,11 @@ def export(
 
         # Read everything, before anything is written.
         job = _job(
-            checkpoint, settings, dev_data, os.path.basename(version), facts or {}
+            checkpoint,
+            settings,
+            dev_data=dev_data,
+            version=os.path.basename(version),
+            facts=facts or {},
         )
         writers = [
             file_checks.prepare(name, job)
@@ -139,9 +143,9 @@ def _job(
     return ExportJob(
         found,
         task,
-        settings,
-        version,
-        dev_data or "",
+        settings=settings,
+        version=version,
+        dev_data=dev_data or "",
         dev_examples=files.sha256_of_file(stored) if has_examples else "",
         results=read_results(run, found, task),
         training=read_training(run),
@@ -244,5 +248,9 @@ def export_model(
             model, tokenizer, posixpath.join(folder, "model"), **stored
         )
         return export(
-            checkpoint, os.fspath(path), settings, plain(dev_data), plain(facts)
+            checkpoint,
+            os.fspath(path),
+            settings=settings,
+            dev_data=plain(dev_data),
+            facts=plain(facts),
         )

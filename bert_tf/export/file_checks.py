@@ -40,7 +40,15 @@ _LIMITS = {
     "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
     "bfloat16": check.LIMITS["bfloat16"],  # OpenVINO, whose weights are float32
     "float16": Limits(1e-2, 99, 1.0, allows_gain=True),
-    "int8": Limits(0.1, 99, 1.0, True, 0.3, metric_examples=2, different_answers=0.1),
+    "int8": Limits(
+        0.1,
+        99,
+        metric_loss=1.0,
+        allows_gain=True,
+        of_large_values=0.3,
+        metric_examples=2,
+        different_answers=0.1,
+    ),
 }
 # With so many labelled examples, the metric alone decides on int8.
 _MANY_EXAMPLES = 100
@@ -226,10 +234,10 @@ def _report(
     report = check.judge(
         served,
         requests,
-        expected,
-        actual,
-        _limits_of(file.precision, num_examples, expected),
-        name,
+        expected=expected,
+        actual=actual,
+        limits=_limits_of(file.precision, num_examples, expected),
+        name=name,
         # The labelled texts may be among those that the tokenizer of TFLite splits
         # differently.
         compares_labelled=not file.takes_texts,

@@ -224,7 +224,9 @@ def _write(
     expected = outputs_of(signatures, requests)
     limits = check.LIMITS[settings.precision]
     try:
-        report = check.judge(served, requests, expected, outputs, limits)
+        report = check.judge(
+            served, requests, expected=expected, actual=outputs, limits=limits
+        )
     except ExportCheckError as error:
         raise ExportCheckError(
             " ".join([str(error), _emulation(settings) or ""]).strip()

@@ -138,7 +138,12 @@ def mask_rows(
     else:
         continues = vocabulary.continues[ids]
         words, chosen = _choose_units(
-            config, keys, continues, maskable, first_sep, budget
+            config,
+            keys,
+            continues=continues,
+            maskable=maskable,
+            first_sep=first_sep,
+            budget=budget,
         )
         positions = np.where(chosen, column, ids.shape[1])
         positions.sort(axis=1)
@@ -160,7 +165,14 @@ def mask_rows(
         if config.replace_whole_words
         else positions
     )
-    shown = _replace(config, keys, draws, positions, labels, vocabulary)
+    shown = _replace(
+        config,
+        keys,
+        draws=draws,
+        positions=positions,
+        labels=labels,
+        vocabulary=vocabulary,
+    )
     np.put_along_axis(ids, positions, np.where(is_prediction, shown, ids[:, :1]), 1)
 
     return {
@@ -228,7 +240,7 @@ def _choose_units(
         chosen_words = _choose_words(keys, words, maskable, budget)
     else:
         words, chosen_words = _choose_ngrams(
-            config.max_ngram_size, keys, words, maskable, budget
+            config.max_ngram_size, keys, words=words, maskable=maskable, budget=budget
         )
     return words, maskable & np.take_along_axis(chosen_words, words, 1)
 

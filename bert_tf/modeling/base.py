@@ -62,7 +62,11 @@ class BertBaseModel(keras.Model):
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         name = type(self).__name__
         inputs = check_inputs(
-            inputs, self.config, self._input_axes, self._input_names, name
+            inputs,
+            self.config,
+            axes=self._input_axes,
+            names=self._input_names,
+            model=name,
         )
         return super().__call__(inputs, *args, **kwargs)
 
@@ -148,7 +152,12 @@ class BertBaseModel(keras.Model):
         try:
             model = self._exported_model()
             keras.Model.export(
-                model, filepath, format, verbose, input_signature, **kwargs
+                model,
+                filepath,
+                format=format,
+                verbose=verbose,
+                input_signature=input_signature,
+                **kwargs,
             )
         finally:
             self.skip_padding = skips_padding

@@ -262,7 +262,9 @@ class LayerNorm(keras.layers.Layer):
         gamma, beta = (
             ops.cast(variable_tensor(v), "float32") for v in (self.gamma, self.beta)
         )
-        y = fused_operations.layer_norm(rows, gamma, beta, self.epsilon, training)
+        y = fused_operations.layer_norm(
+            rows, gamma, beta=beta, epsilon=self.epsilon, training=training
+        )
         return ops.reshape(
             ops.cast(y, self.compute_dtype), with_constants(ops.shape(x))
         )

@@ -66,11 +66,11 @@ def pretraining_dataset(
     found = checked_records(
         os.fspath(files),
         None,
-        settings,
-        config,
-        masking or MaskingConfig(),
-        Vocabulary.of(tokenizer) if tokenizer else None,
-        tokenizer.do_lower_case if tokenizer else None,
+        config=settings,
+        architecture=config,
+        masking=masking or MaskingConfig(),
+        vocabulary=Vocabulary.of(tokenizer) if tokenizer else None,
+        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
     )
 
     # Keras may start to read several times. A shuffled dataset has another order each
@@ -79,11 +79,11 @@ def pretraining_dataset(
         return training_batches(
             found.train_files,
             found.shape_sizes(config),
-            global_batch_size,
-            seed,
-            settings.shuffle_buffer_size,
-            found.masks,
-            part,
+            batch_size=global_batch_size,
+            seed=seed,
+            shuffle_buffer_size=settings.shuffle_buffer_size,
+            masks=found.masks,
+            part=part,
         )
 
     def divide(batch: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:

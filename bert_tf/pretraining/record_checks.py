@@ -84,7 +84,11 @@ def checked_records(
 
     sha256 = vocabulary.sha256 if vocabulary else None
     check_manifests(
-        both, architecture.vocab_size, sha256, do_lower_case, config.objective
+        both,
+        architecture.vocab_size,
+        vocabulary_sha256=sha256,
+        do_lower_case=do_lower_case,
+        objective=config.objective,
     )
 
     if not _are_unmasked(both):

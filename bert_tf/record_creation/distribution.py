@@ -184,7 +184,9 @@ class DistributionCheck:
             ("a random token", self.stats.replaced, replaced - 2 * chance),
             ("the token itself", self.stats.kept, 1 - mask - replaced + chance),
         ):
-            yield _compare_share(name, count, total, probability, group)
+            yield _compare_share(
+                name, count, total=total, probability=probability, group=group
+            )
 
         # Random tokens that are [MASK] or the token to predict are not counted. All
         # other tokens are equally probable.
@@ -215,7 +217,12 @@ class DistributionCheck:
         # short target length.
         probability = min(self._config.short_seq_prob, 0.5)
         yield _compare_share(
-            name, short, total, probability, _MAX_SEQUENCES_PER_DOCUMENT, note
+            name,
+            short,
+            total=total,
+            probability=probability,
+            group=_MAX_SEQUENCES_PER_DOCUMENT,
+            note=note,
         )
         if self._config.objective != "causal":
             hashes = self._record_hashes

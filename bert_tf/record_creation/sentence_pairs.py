@@ -141,7 +141,7 @@ def pair_documents(
 
     target = _target_lengths(config, document_keys)[document]
     if not config.paired:
-        return _unpaired(config, documents, keys, target, last[document])
+        return _unpaired(config, documents, keys=keys, limit=target, end=last[document])
 
     # The chunk ends with the sentence that reaches the target length, or with its
     # document. A is one or more of its sentences, but not all, if there are several.
@@ -230,7 +230,15 @@ def _add_next(
 
     if config.same_document_label == "next":
         label[rows] = documents.ids[other] != documents.ids[document[rows]]
-    return _truncate(config, keys, start_a, length_a, start_b, end_b - start_b, label)
+    return _truncate(
+        config,
+        keys,
+        start_a=start_a,
+        length_a=length_a,
+        start_b=start_b,
+        length_b=end_b - start_b,
+        random_next=label,
+    )
 
 
 def _draw_other(
@@ -334,7 +342,15 @@ def _unpaired(
     start = documents.sentences[chunk]
     length = documents.sentences[end[chunk]] - start
     zeros = np.zeros_like(length)
-    return _truncate(config, keys[chunk], start, length, zeros, zeros, zeros)
+    return _truncate(
+        config,
+        keys[chunk],
+        start_a=start,
+        length_a=length,
+        start_b=zeros,
+        length_b=zeros,
+        random_next=zeros,
+    )
 
 
 def _copy_tokens(

@@ -73,7 +73,13 @@ def read_records(
         start = 0
         for serialized, damage in _read_serialized(path):
             if serialized and parse is None:
-                parse = _parser(serialized[0], path, sizes, masks, max_seq_length)
+                parse = _parser(
+                    serialized[0],
+                    path,
+                    sizes=sizes,
+                    masks=masks,
+                    max_seq_length=max_seq_length,
+                )
             end = start + len(serialized)
             try:
                 columns = parse(serialized) if serialized else {}
@@ -84,7 +90,9 @@ def read_records(
                     "features or lengths than the first one of the file. Create the "
                     "file again."
                 ) from error
-            yield Batch(path, start, len(serialized), columns, damage)
+            yield Batch(
+                path, start, size=len(serialized), columns=columns, damage=damage
+            )
             start = end
 
 

@@ -89,7 +89,14 @@ def plan_job(
     fingerprint = config.fingerprint(vocabulary.sha256, inputs)
     shards = shard_paths(output_files, config)
     folder = records_job.work_folder_path(stem, is_local)
-    job = RecordsJob(config, stem, fingerprint, tuple(inputs), shards, folder)
+    job = RecordsJob(
+        config,
+        stem,
+        fingerprint=fingerprint,
+        inputs=tuple(inputs),
+        shards=shards,
+        work_folder=folder,
+    )
 
     _check_output_paths(job, paths, input_file)
     if _is_complete(job):

@@ -78,7 +78,11 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
             high = (
                 int(np.searchsorted(before, max(start + rows - 1, start), "right")) - 1
             )
-            parts.append(Part(shard, low, high, start - int(before[low]), rows))
+            parts.append(
+                Part(
+                    shard, low, last_bin=high, skip=start - int(before[low]), rows=rows
+                )
+            )
     return parts
 
 

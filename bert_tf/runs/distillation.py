@@ -121,5 +121,11 @@ def cache_teacher(
     name = split.split.name
     title = f"{name} with the teacher"
     split.records.caches[TEACHER_LOGITS] = cache_outputs(
-        settings, f"{name}-teacher", title, logits_of, split, parse, key
+        settings,
+        f"{name}-teacher",
+        title=title,
+        outputs=logits_of,
+        split=split,
+        parse=parse,
+        key=key,
     )

@@ -94,20 +94,20 @@ def fine_tune(
     model = RunModel(
         plain(init_checkpoint),
         plain(bert_config_file),
-        plain(vocab_file),
-        do_lower_case,
-        os.fspath(output_dir),
-        phases.train,
-        overwrite,
+        vocab_file=plain(vocab_file),
+        do_lower_case=do_lower_case,
+        output_dir=os.fspath(output_dir),
+        do_train=phases.train,
+        overwrite=overwrite,
     )
     settings = RunSettings(
         phases,
         config or FineTuningConfig(),
-        training or TrainingConfig(),
-        runtime or RuntimeConfig(),
-        features,
-        distillation,
-        init_head,
+        training=training or TrainingConfig(),
+        runtime=runtime or RuntimeConfig(),
+        features=features,
+        distillation=distillation,
+        init_head=init_head,
     )
     return run(task, data, model, settings).values
 
@@ -145,19 +145,21 @@ def run(
     source = RunModel(plain(distillation.teacher)) if distillation else model
 
     # The task, with its labels, and the records of its examples.
-    task = _prepared_task(task, location, model, source, settings)
+    task = _prepared_task(task, location, model=model, source=source, settings=settings)
     teacher = None
     if distillation:
         length = config.max_seq_length
-        teacher = _read_teacher(distillation, source, task, model, length)
+        teacher = _read_teacher(
+            distillation, source, task=task, student=model, length=length
+        )
     data = RunData(
         task,
         location,
-        model.pretrained.tokenizer,
-        config,
-        phases,
-        model.output_dir or "",
-        plain(distillation.unlabelled_file) if distillation else None,
+        tokenizer=model.pretrained.tokenizer,
+        config=config,
+        phases=phases,
+        folder=model.output_dir or "",
+        unlabelled_file=plain(distillation.unlabelled_file) if distillation else None,
     )
 
     # What identifies the run, so that no other run is resumed.
@@ -172,10 +174,10 @@ def run(
     fine_tuning_run = FineTuningRun(
         dataclasses.replace(settings, training=training),
         data,
-        model.pretrained.config,
-        _run_folder(data, model, phases),
-        _initializer(task, model, settings),
-        teacher,
+        config=model.pretrained.config,
+        folder=_run_folder(data, model, phases),
+        initialize=_initializer(task, model, settings),
+        teacher=teacher,
     )
     return fine_tuning_run.run(check_only)
 
@@ -203,10 +205,10 @@ def _prepared_task(
     inputs = TaskInputs(
         location,
         settings.phases,
-        model.pretrained.tokenizer,
-        settings.config.max_seq_length,
-        model.facts,
-        labels,
+        tokenizer=model.pretrained.tokenizer,
+        max_seq_length=settings.config.max_seq_length,
+        trained=model.facts,
+        stated_labels=labels,
     )
     if settings.head:
         task = task.with_head(settings.head)

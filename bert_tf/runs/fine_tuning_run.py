@@ -103,9 +103,9 @@ class FineTuningRun:
             self._trainer = Trainer(
                 self._make_objective,
                 self.folder,
-                settings.training,
-                settings.runtime,
-                self.initialize,
+                training=settings.training,
+                runtime=settings.runtime,
+                initialize=self.initialize,
             )
             if self._trainer.resumes:
                 leave(self._trainer.objective.variables.values())
@@ -211,9 +211,9 @@ class FineTuningRun:
             cache_teacher(
                 self.teacher.cache,
                 self._teacher_objective,
-                split,
-                self._parse,
-                training.precision,
+                split=split,
+                parse=self._parse,
+                precision=training.precision,
             )
             del self._teacher_objective
 
@@ -225,7 +225,11 @@ class FineTuningRun:
             objective: Any = self._trainer.objective
             for split in needed:
                 cache_features(
-                    features, objective.model, split, self._parse, training.precision
+                    features,
+                    objective.model,
+                    split=split,
+                    parse=self._parse,
+                    precision=training.precision,
                 )
         if self._trainer.is_chief:
             self._trainer.wait_for_workers()
@@ -262,7 +266,9 @@ class FineTuningRun:
         # The size of a step, by the name of its rate.
         rates: Metrics = {"examples_per_sec": settings.training.global_batch_size}
         if self._trainer.is_chief and not settings.features:
-            rates |= log_costs(settings, data, self.config, self._trainer, order)
+            rates |= log_costs(
+                settings, data, config=self.config, trainer=self._trainer, order=order
+            )
 
         parse = self._parse
         if (label_weights := data.label_weights) is not None:
@@ -405,7 +411,12 @@ class FineTuningRun:
         value = results[name]
         baseline = self._baselines[split.name].get(metric)
         result = dev_split.DevResult(
-            task.name, name, sign > 0, value, baseline, results
+            task.name,
+            name,
+            higher_is_better=sign > 0,
+            value=value,
+            baseline=baseline,
+            results=results,
         )
         if writes:
             result.write(folder)

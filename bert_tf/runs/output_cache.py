@@ -268,7 +268,14 @@ def cache_features(
     )
     shape = (1 if pools else None, len(numbers), model.config.hidden_size)
     split.records.caches[CACHED_FEATURES] = cache_outputs(
-        settings, name, split.split.name, model.features, split, parse, key, shape
+        settings,
+        name,
+        title=split.split.name,
+        outputs=model.features,
+        split=split,
+        parse=parse,
+        key=key,
+        shape=shape,
     )
 
 
@@ -312,9 +319,9 @@ def cache_outputs(
     cache = FeatureCache(
         os.path.join(settings.folder, name),
         np.ones_like(lengths) if tokens == 1 else lengths,
-        (states, size),
-        settings.dtype,
-        {**split.key, **key, "dtype": settings.dtype},
+        shape=(states, size),
+        dtype=settings.dtype,
+        key={**split.key, **key, "dtype": settings.dtype},
     )
     cache.write(compute, title)
     return cache

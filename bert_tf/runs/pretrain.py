@@ -82,11 +82,11 @@ def pretrain(
     model = RunModel(
         plain(init_checkpoint),
         plain(bert_config_file),
-        plain(vocab_file),
-        do_lower_case,
-        os.fspath(output_dir),
-        phases.train,
-        overwrite,
+        vocab_file=plain(vocab_file),
+        do_lower_case=do_lower_case,
+        output_dir=os.fspath(output_dir),
+        do_train=phases.train,
+        overwrite=overwrite,
     )
     config = config or PretrainingConfig()
     runtime = runtime or RuntimeConfig()
@@ -98,11 +98,11 @@ def pretrain(
     records = record_checks.checked_records(
         plain(input_file),
         plain(eval_input_file),
-        config,
-        architecture,
-        masking or MaskingConfig(),
-        vocabulary,
-        metadata.do_lower_case,
+        config=config,
+        architecture=architecture,
+        masking=masking or MaskingConfig(),
+        vocabulary=vocabulary,
+        do_lower_case=metadata.do_lower_case,
     )
 
     # A run resumes only with the same examples and initial weights.
@@ -118,11 +118,11 @@ def pretrain(
         return train_and_evaluate(
             phases,
             readable,
-            architecture,
-            folder,
-            training,
-            runtime,
-            assign_initial_weights if init_checkpoint else None,
+            architecture=architecture,
+            folder=folder,
+            training=training,
+            runtime=runtime,
+            initialize=assign_initial_weights if init_checkpoint else None,
         )
 
 

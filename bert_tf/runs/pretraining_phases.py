@@ -85,7 +85,13 @@ def train_and_evaluate(
         _make_objective, architecture, config.objective, runtime
     )
     with drawn_late() as leave:
-        trainer = Trainer(make_objective, folder, training, runtime, initialize)
+        trainer = Trainer(
+            make_objective,
+            folder,
+            training=training,
+            runtime=runtime,
+            initialize=initialize,
+        )
         if trainer.resumes:
             leave(trainer.objective.variables.values())
     majority: Metrics = {}
@@ -98,7 +104,9 @@ def train_and_evaluate(
 
     evaluates = phases.evaluate or runtime.eval_steps > 0
     if phases.train:
-        data = _training_data(records, shape_sizes, training, lookup, trainer)
+        data = _training_data(
+            records, shape_sizes, training=training, lookup=lookup, trainer=trainer
+        )
     if trainer.is_chief:
         _report_settings(RunPhases(phases.train, evaluates), records, training)
     if not phases.train:
@@ -110,7 +118,12 @@ def train_and_evaluate(
             if trainer.is_chief:
                 length = _mean_length(records, shape_sizes, runtime)
                 per_step |= _log_step_cost(
-                    architecture, records, training, runtime, trainer, length
+                    architecture,
+                    records,
+                    training=training,
+                    runtime=runtime,
+                    trainer=trainer,
+                    mean_length=length,
                 )
             samples = _make_samples(records, held_out, trainer, folder)
             evaluations = {"eval": evaluate} if evaluates else {}
@@ -141,11 +154,11 @@ def _training_data(
     batches = training_batches(
         records.train_files,
         shape_sizes,
-        training.global_batch_size,
-        training.seed,
-        records.config.shuffle_buffer_size,
-        records.masks,
-        part,
+        batch_size=training.global_batch_size,
+        seed=training.seed,
+        shuffle_buffer_size=records.config.shuffle_buffer_size,
+        masks=records.masks,
+        part=part,
     )
     return TrainingData(batches, lookup, is_part=part is not None)
 
@@ -231,7 +244,11 @@ def _log_step_cost(
 
     # FLOPs are those of the mean length; memory must suffice for the largest one.
     flops = costs.training_step_flops(
-        architecture, batch, round(mean_length), predictions, kind == "mlm_nsp"
+        architecture,
+        batch,
+        length=round(mean_length),
+        predictions=predictions,
+        next_sentence=kind == "mlm_nsp",
     )
     examples_at_a_time = batch // (
         trainer.replicas * runtime.gradient_accumulation_steps
@@ -239,10 +256,10 @@ def _log_step_cost(
     memory = costs.training_step_memory(
         architecture,
         examples_at_a_time,
-        length,
-        predictions,
-        training.precision,
-        runtime.recompute,
+        length=length,
+        predictions=predictions,
+        precision=training.precision,
+        recompute=runtime.recompute,
         averaged=training.ema_decay > 0,
     )
     return log_step_cost(trainer.objective, round(batch * mean_length), flops, memory)

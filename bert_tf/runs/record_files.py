@@ -157,11 +157,11 @@ def read_index(path: str, key: Facts) -> RecordIndex | None:
     return RecordIndex(
         key,
         facts["num_examples"],
-        facts["counts"],
-        starts,
-        num_tokens,
-        per_example,
-        facts.get("notes", {}),
+        counts=facts["counts"],
+        starts=starts,
+        num_tokens=num_tokens,
+        records_per_example=per_example,
+        notes=facts.get("notes", {}),
     )
 
 
@@ -229,7 +229,7 @@ def move(records: RecordFile, path: str) -> RecordFile:
     """
     reason = f"no run has written it: it has no {_INDEX_SUFFIX} file of a run"
     remedy = "Move it, or give another output_dir"
-    check_is_own("", [path], [path + _INDEX_SUFFIX], reason, remedy)
+    check_is_own("", [path], marks=[path + _INDEX_SUFFIX], reason=reason, remedy=remedy)
     size = os.path.getsize(records.path)
     check_disk_space(os.path.dirname(path), size, os.path.basename(path))
 
@@ -276,9 +276,9 @@ def _serialize(
     return records, _Block(
         sizes,
         longest.astype(np.uint16),
-        len(records if per_example is None else per_example),
-        per_example,
-        encoded.counts,
+        num_examples=len(records if per_example is None else per_example),
+        records_per_example=per_example,
+        counts=encoded.counts,
     )
 
 
@@ -295,11 +295,13 @@ def _index_of(blocks: Sequence[_Block], key: Facts, notes: Facts) -> RecordIndex
     return RecordIndex(
         key,
         sum(num_examples),
-        dict(totals),
-        np.cumsum(steps),
-        np.concatenate(num_tokens),
-        np.concatenate(per_example).astype(np.uint32) if has_several else None,
-        notes,
+        counts=dict(totals),
+        starts=np.cumsum(steps),
+        num_tokens=np.concatenate(num_tokens),
+        records_per_example=np.concatenate(per_example).astype(np.uint32)
+        if has_several
+        else None,
+        notes=notes,
     )
 
 

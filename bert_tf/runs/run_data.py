@@ -270,10 +270,10 @@ class RunData:
         records = record_files.write(
             temporary,
             self._training_examples(split, counts),
-            encode,
-            self.task.table,
-            key,
-            counts.notes,
+            encode=encode,
+            table=self.task.table,
+            key=key,
+            notes=counts.notes,
         )
 
         if not records.index.num_examples:

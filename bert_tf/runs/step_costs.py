@@ -52,14 +52,16 @@ def log_costs(
     sequences = training.global_batch_size * per_record
 
     # FLOPs are those of the mean length; memory must suffice for the largest one.
-    flops = costs.training_step_flops(config, sequences, round(length), 0, False)
+    flops = costs.training_step_flops(
+        config, sequences, length=round(length), predictions=0, next_sentence=False
+    )
     memory = costs.training_step_memory(
         config,
         sequences // (trainer.replicas * runtime.gradient_accumulation_steps),
-        data.config.max_seq_length,
-        0,
-        training.precision,
-        runtime.recompute,
+        length=data.config.max_seq_length,
+        predictions=0,
+        precision=training.precision,
+        recompute=runtime.recompute,
         averaged=training.ema_decay > 0,
     )
     return log_step_cost(trainer.objective, round(sequences * length), flops, memory)

@@ -47,7 +47,7 @@ class Workspace:
         """
         reason = f"{self.path} contains no {self.content} of bert-tf"
         remedy = f"Give another {self.parameter}"
-        check_is_own(self.path, outputs, marks, reason, remedy)
+        check_is_own(self.path, outputs, marks=marks, reason=reason, remedy=remedy)
 
     @contextlib.contextmanager
     def locked(self, busy: str, wait: bool = False) -> Iterator[int | None]:

@@ -147,10 +147,24 @@ def column_values(
     remedy = remedy or (_FIRST_LINE if has_names else _EXISTING)
 
     def check(place: str, existing: Collection[str]) -> None:
-        check_columns(place, existing, columns, optional, parameters, remedy)
+        check_columns(
+            place,
+            existing,
+            columns=columns,
+            optional=optional,
+            parameters=parameters,
+            remedy=remedy,
+        )
 
     only = None if with_row else columns
-    for number, row in rows(path, check, table_format, header, is_released, only):
+    for number, row in rows(
+        path,
+        check,
+        table_format=table_format,
+        header=header,
+        is_released=is_released,
+        only=only,
+    ):
         values = [None if name is None else row.get(name) for name in columns]
         yield number, [*values, row] if with_row else values
 
@@ -204,7 +218,9 @@ def rows(
         header = header or (lambda first: [*map(str, range(len(first)))])
     read_lists = comma_separated if ending == ".csv" else tab_separated
     lists = read_lists(path, encoding, with_empty=True)
-    return _rows_of_lists(path, lists, check, header, is_released)
+    return _rows_of_lists(
+        path, lists, check=check, header=header, may_be_short=is_released
+    )
 
 
 def check_columns(

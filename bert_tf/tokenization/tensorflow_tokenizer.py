@@ -301,7 +301,13 @@ class BertTokenizer(tf.Module):
             ids_a, ids_b = packing.check_pairs(ids_a, ids_b, single, single_b)
 
         special_ids = (self.cls_id, self.sep_id, self.pad_id)
-        packed = packing.pack(ids_a, ids_b, seq_length, special_ids, trim_to_longest)
+        packed = packing.pack(
+            ids_a,
+            ids_b,
+            seq_length=seq_length,
+            special_ids=special_ids,
+            trim_to_longest=trim_to_longest,
+        )
         return {name: value[0] if single else value for name, value in packed.items()}
 
     @_on_cpu

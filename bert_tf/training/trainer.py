@@ -280,9 +280,9 @@ class Trainer(Generic[ObjectiveT]):
         with CheckpointWriter(
             self._folder,
             self._runner.optimizer,
-            self._training,
-            settings,
-            self._runtime.keep_checkpoints,
+            training=self._training,
+            runtime_settings=settings,
+            keep_checkpoints=self._runtime.keep_checkpoints,
         ) as writer:
             state = checkpoint.restore_or_start(
                 self._checkpoint, self._runner.optimizer, iterator, settings
@@ -294,12 +294,19 @@ class Trainer(Generic[ObjectiveT]):
             number = run_loop(
                 self._steps_with_messages(remaining, failures),
                 state,
-                self._last_step,
-                self._callbacks(state, held_out, per_step, writer, failures, iterator),
-                Pacing(self._runtime.iterations_per_loop),
-                self._workers,
-                signals,
-                TrainingClock(bool(self._training.time_budget_secs)),
+                last_step=self._last_step,
+                callbacks=self._callbacks(
+                    state,
+                    held_out,
+                    per_step=per_step,
+                    writer=writer,
+                    failures=failures,
+                    iterator=iterator,
+                ),
+                pacing=Pacing(self._runtime.iterations_per_loop),
+                workers=self._workers,
+                signals=signals,
+                clock=TrainingClock(bool(self._training.time_budget_secs)),
             )
         return number, state
 
@@ -326,20 +333,20 @@ class Trainer(Generic[ObjectiveT]):
         logging = MetricLogging(
             MetricAccumulator(self.objective, per_step, state.unlogged),
             summaries,
-            Progress("training", total, "steps", state.step),
-            budget,
-            runtime.log_steps,
+            progress=Progress("training", total, "steps", state.step),
+            time_budget_secs=budget,
+            every_steps=runtime.log_steps,
         )
         evaluation = HeldOutEvaluation(
             self._evaluations(held_out),
             held_out.samples,
-            held_out.image,
-            self.objective.best_by,
-            summaries,
-            writer if is_chief else None,
-            failures,
-            runtime.early_stopping_evals,
-            runtime.eval_steps,
+            image=held_out.image,
+            best_by=self.objective.best_by,
+            summaries=summaries,
+            writer=writer if is_chief else None,
+            failures=failures,
+            max_evals=runtime.early_stopping_evals,
+            every_steps=runtime.eval_steps,
         )
         self.results = evaluation.results
         if not is_chief:
@@ -447,7 +454,11 @@ class Trainer(Generic[ObjectiveT]):
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
                 return self._runner.train(
-                    iterator, state.step, steps, state.bad_steps, state.elapsed_secs
+                    iterator,
+                    state.step,
+                    steps=steps,
+                    bad_in_a_row=state.bad_steps,
+                    elapsed_secs=state.elapsed_secs,
                 )
 
         return run_steps

@@ -134,10 +134,10 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     return LearnedVocabulary(
         _special_tokens(config.num_unused_tokens + missing) + subwords,
         missing,
-        added,
-        len(ranked),
-        len(uncovered),
-        sum(
+        added=added,
+        characters=len(ranked),
+        uncovered=len(uncovered),
+        unknown=sum(
             number for word, number in counts.items() if not uncovered.isdisjoint(word)
         ),
     )

@@ -259,9 +259,21 @@ def best(found: Candidates, null: Any, settings: AnswerSettings) -> Best:
 
     if not settings.version_2_with_negative:
         probability = tf.where(has_answer, 1 / tf.where(has_answer, total, 1.0), 0.0)
-        return Best(index, ~has_answer, score, probability, tf.zeros_like(null))
+        return Best(
+            index,
+            ~has_answer,
+            score=score,
+            probability=probability,
+            null_score_diff=tf.zeros_like(null),
+        )
     difference = tf.where(has_answer, null - score, 0.0)
     is_null = (difference > settings.null_score_diff_threshold) | ~has_answer
     answer_score = tf.where(is_null, null, score)
     probability = tf.exp(answer_score - largest) / (total + tf.exp(null - largest))
-    return Best(index, is_null, answer_score, probability, difference)
+    return Best(
+        index,
+        is_null,
+        score=answer_score,
+        probability=probability,
+        null_score_diff=difference,
+    )

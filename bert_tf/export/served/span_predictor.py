@@ -88,7 +88,11 @@ class ServedSpanPredictor(ServedModel):
         )
         length = self.max_seq_length if settings.padding_as_released else None
         inputs = windows.sequences(
-            parts, contexts.ids, questions, self.tokenizer, length
+            parts,
+            contexts.ids,
+            questions=questions,
+            tokenizer=self.tokenizer,
+            length=length,
         )
         # A long context has many windows.
         start_logits, end_logits = self.outputs_in_parts(
@@ -97,7 +101,11 @@ class ServedSpanPredictor(ServedModel):
 
         # The possible answers of all windows, as bytes of the context.
         found = answers.candidates(
-            parts, start_logits, end_logits, inputs["input_mask"], settings
+            parts,
+            start_logits,
+            end_logits=end_logits,
+            input_mask=inputs["input_mask"],
+            settings=settings,
         )
         found = answers.in_bytes(found, contexts)
         # Many candidates can be the same long word, so only different ones become
@@ -159,7 +167,12 @@ class ServedSpanPredictor(ServedModel):
         for text, known in zip(outputs["answer"], correct, strict=True):
             answer = text.decode("utf-8", "replace")
             # The best threshold, for which the last two values are, is not used.
-            metrics.add(SquadExample("", "", (), "", known), answer, answer, 0.0)
+            metrics.add(
+                SquadExample("", "", words=(), context="", answers=known),
+                answer,
+                answer,
+                0.0,
+            )
         return "f1", metrics.results()["f1"]
 
     def _outputs(

@@ -86,7 +86,14 @@ def read_examples(
     def check(place: str, names: Collection[str]) -> None:
         columns = _columns(tuple(names))
         optional = ("label",) if columns == _LISTS or kind == "test" else ()
-        tables.check_columns(place, names, (*columns, "label"), optional, (), _REMEDY)
+        tables.check_columns(
+            place,
+            names,
+            columns=(*columns, "label"),
+            optional=optional,
+            parameters=(),
+            remedy=_REMEDY,
+        )
 
     are_letters: set[bool] = set()
     for number, row in tables.rows(path, check, table_format, _released_names):
@@ -104,7 +111,14 @@ def read_examples(
                 choices.pop()
 
         texts = _choices(start, choices, place)
-        label = _label(row.get("label"), len(texts), kind, counts, place, are_letters)
+        label = _label(
+            row.get("label"),
+            len(texts),
+            kind=kind,
+            counts=counts,
+            place=place,
+            are_letters=are_letters,
+        )
         yield ChoiceExample(context, texts, label)
 
 

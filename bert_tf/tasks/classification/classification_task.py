@@ -159,10 +159,10 @@ class ClassificationTask(Task):
         return ClassificationFacts(
             self.trained_as or self.name,
             self.task_type,
-            self.labels,
-            self.pair,
-            self.head,
-            self.threshold if self.task_type == "multi_label" else None,
+            labels=self.labels,
+            pair=self.pair,
+            head=self.head,
+            threshold=self.threshold if self.task_type == "multi_label" else None,
             **self.long_texts.facts,
         )
 

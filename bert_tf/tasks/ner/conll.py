@@ -280,7 +280,9 @@ def find_layout(
             "or ',', or give the index of another column, from 0 or, from the end, "
             "from -1."
         )
-    layout = Layout(separator, width, token, None, end, encoding)
+    layout = Layout(
+        separator, width, token=token, label=None, end=end, encoding=encoding
+    )
 
     # The notation is that of most tags, so all are read, except those of comments.
     tags: Counter[str] = Counter()

@@ -202,10 +202,10 @@ class NerTask(Task):
         return NerFacts(
             self.name,
             "tagging",
-            self.labels,
-            self.scheme,
-            self.document_context,
-            self.head,
+            labels=self.labels,
+            scheme=self.scheme,
+            document_context=self.document_context,
+            head=self.head,
         )
 
     @functools.cached_property
@@ -254,11 +254,24 @@ class NerTask(Task):
         if _is_json(path):
             notation = json_sentences.find_notation(path, notation_of, encoding)
             return json_sentences.read_examples(
-                path, kind, notation, self.tokenizer, counts, encoding
+                path,
+                kind,
+                notation=notation,
+                tokenizer=self.tokenizer,
+                counts=counts,
+                encoding=encoding,
             )
 
-        layout = conll.find_layout(path, kind, self.columns, notation_of, encoding)
-        return conll.read_examples(path, kind, layout, self.document_context, counts)
+        layout = conll.find_layout(
+            path, kind, columns=self.columns, notation_of=notation_of, encoding=encoding
+        )
+        return conll.read_examples(
+            path,
+            kind,
+            layout=layout,
+            document_context=self.document_context,
+            counts=counts,
+        )
 
     def as_row(self, example: NerExample) -> Row:
         """Returns the words and, in the scheme of the model, the tags."""
@@ -277,10 +290,10 @@ class NerTask(Task):
         return ner_encoding.encode(
             examples,
             tokenizer,
-            max_seq_length,
-            self._label_index,
-            self.scheme,
-            self.document_context,
+            max_seq_length=max_seq_length,
+            labels=self._label_index,
+            scheme=self.scheme,
+            document_context=self.document_context,
         )
 
     def make_objective(self, config: BertConfig, **options: Any) -> NerObjective:

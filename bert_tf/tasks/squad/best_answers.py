@@ -203,9 +203,9 @@ class AnswerFinder:
             spans = _candidates(
                 output["start_logits"][:end],
                 output["end_logits"][:end],
-                offset,
-                has_max_context(starts, lengths, number),
-                self._settings,
+                offset=offset,
+                has_max_context=has_max_context(starts, lengths, number),
+                settings=self._settings,
             )
             spans["window"] = number
             spans["first_piece"] += starts[number]

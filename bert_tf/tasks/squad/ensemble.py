@@ -117,7 +117,10 @@ def _questions(
         InputError: The data set and the n-best files have different questions.
     """
     if data_file is None:
-        return [SquadExample(question, "", (), "", None) for question in answered]
+        return [
+            SquadExample(question, "", words=(), context="", answers=None)
+            for question in answered
+        ]
 
     counts = RowCounts()
     found = read_examples(data_file, False, settings.version_2_with_negative, counts)

@@ -161,7 +161,9 @@ def _answer_pieces(
         start = int(context.first[first % len(examples[number].words)])
         end = int(context.first[last + 1])
         stated = start + len(preceding)
-        result[number] = _narrowed(context.ids, start, end, answer, stated)
+        result[number] = _narrowed(
+            context.ids, start, end=end, answer=answer, stated=stated
+        )
         # The equal pieces are somewhere else if the answer starts inside of a word.
         if result[number] not in ((start, end - 1), (stated, stated + len(answer) - 1)):
             covering = _covering(examples[number], tokenizer, context.ids[start:end])

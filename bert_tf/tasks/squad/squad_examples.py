@@ -97,7 +97,11 @@ def read_examples(
                 )
             ids.add(question.id)
             example = SquadExample(
-                question.id, question.text, words, context, question.answers()
+                question.id,
+                question.text,
+                words=words,
+                context=context,
+                answers=question.answers(),
             )
 
             # Only training needs the place of the answer.

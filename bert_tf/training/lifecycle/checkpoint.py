@@ -276,10 +276,10 @@ class CheckpointWriter:
         weights.write_into(
             place,
             arrays,
-            metadata.config,
-            metadata.vocabulary,
-            metadata.do_lower_case,
-            {**metadata.extra, **metadata.notes, **facts},
+            config=metadata.config,
+            vocabulary=metadata.vocabulary,
+            do_lower_case=metadata.do_lower_case,
+            extra={**metadata.extra, **metadata.notes, **facts},
         )
 
     def __enter__(self) -> "CheckpointWriter":

@@ -80,10 +80,10 @@ def read_state(folder: str) -> RunState:
     return RunState(
         values["step"],
         values["bad_steps"],
-        BestEvaluation(**values["best"]),
-        values.get("elapsed_secs", 0.0),
-        values.get("time_is_up", False),
-        StepTotals(**values.get("unlogged", {})),
+        best=BestEvaluation(**values["best"]),
+        elapsed_secs=values.get("elapsed_secs", 0.0),
+        time_is_up=values.get("time_is_up", False),
+        unlogged=StepTotals(**values.get("unlogged", {})),
     )
 
 

@@ -92,9 +92,9 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         return scheduled_rate(
             ops.convert_to_tensor(step),
             self.learning_rate,
-            self.num_train_steps,
-            self.num_warmup_steps,
-            self.decay,
+            num_train_steps=self.num_train_steps,
+            num_warmup_steps=self.num_warmup_steps,
+            decay=self.decay,
         )
 
     def get_config(self) -> dict[str, Any]:
@@ -259,10 +259,10 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         tensorflow_update.update_weights(
             trainable_variables,
             grads,
-            learning_rate,
-            [(self._adam_m[index], self._adam_v[index]) for index in indices],
-            [self._weight_decay[index] for index in indices],
-            self.clip_norm,
+            learning_rate=learning_rate,
+            slots=[(self._adam_m[index], self._adam_v[index]) for index in indices],
+            weight_decay=[self._weight_decay[index] for index in indices],
+            clip_norm=self.clip_norm,
             beta_1=self.beta_1,
             beta_2=self.beta_2,
             epsilon=self.epsilon,

@@ -93,9 +93,9 @@ class Optimizer:
             update = Update(
                 {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
                 gradient,
-                learning_rate * self._rate_scales[name],
-                self._weight_decay[name],
-                count,
+                learning_rate=learning_rate * self._rate_scales[name],
+                weight_decay=self._weight_decay[name],
+                count=count,
                 **self._options,
             )
             weight = self.variables[name].value

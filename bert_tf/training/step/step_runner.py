@@ -171,7 +171,13 @@ class StepRunner:
             {name: float(value) for name, value in values.items()} for values in totals
         )
         return StepResult(
-            int(done), sums, counts, scalars, int(bad), origin.numpy(), cause
+            int(done),
+            sums,
+            counts=counts,
+            scalars=scalars,
+            bad_in_a_row=int(bad),
+            bad_origin=origin.numpy(),
+            cause=cause,
         )
 
     def evaluate(self, batch: Tensors) -> tuple[Tensors, Tensors]:
@@ -292,9 +298,9 @@ class StepRunner:
         rate = scheduled_rate(
             schedule_step,
             config.learning_rate,
-            config.num_train_steps,
-            config.num_warmup_steps,
-            config.schedule,
+            num_train_steps=config.num_train_steps,
+            num_warmup_steps=config.num_warmup_steps,
+            decay=config.schedule,
         )
         is_bad = tf.logical_and(~finite, loss_scale <= MINIMUM_SCALE)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))

@@ -187,7 +187,14 @@ class CustomReader(SplitReader):
         parser = LabelParser(
             columns.label, self.task_type, self.labels, columns.label_separator
         )
-        return examples_of_rows(rows, path, split.kind, names, parser, counts)
+        return examples_of_rows(
+            rows,
+            path,
+            kind=split.kind,
+            columns=names,
+            parse_label=parser,
+            counts=counts,
+        )
 
     def _tfds(self) -> TfdsReader:
         return TfdsReader(

@@ -160,7 +160,14 @@ class TfdsReader(SplitReader):
         )
         name = split.source.name
         rows = self._rows(split, counts)
-        return examples_of_rows(rows, name, split.kind, self.columns, parser, counts)
+        return examples_of_rows(
+            rows,
+            name,
+            kind=split.kind,
+            columns=self.columns,
+            parse_label=parser,
+            counts=counts,
+        )
 
     def _rows(
         self, split: Split, counts: Counter[str]

@@ -17,7 +17,7 @@ import tempfile, threading, time, traceback
 # Every program needs these modules. The programs define the same flags, so each child
 # process imports its own program.
 for name in ("export.saved_model_writing", "export.predictor", "runs.pretrain",
-             "runs.fine_tuning_run", "conversion", "feature_extraction.feature_files"):
+             "runs.fine_tune", "conversion", "feature_extraction.feature_files"):
     importlib.import_module(f"bert_tf.{name}")
 
 

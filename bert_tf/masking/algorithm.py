@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf import record_format
-from bert_tf.masking import random_draws as random
+from bert_tf.masking import random_draws
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.masking.random_draws import Purpose
 
@@ -260,7 +260,7 @@ def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarra
     # Draw 32 bits for each column: each 64-bit key gives those of two columns.
     columns = valid.shape[1]
     index = np.arange((columns + 1) // 2)
-    draws = random.derive_keys(keys[:, None], purpose, index)  # [B, (S + 1) // 2]
+    draws = random_draws.derive_keys(keys[:, None], purpose, index)  # [B, (S + 1) // 2]
     bits: np.ndarray = draws.view(np.uint32)[:, :columns]  # [B, S]
 
     # The low bits of each random number are replaced by the index of its column, so
@@ -370,8 +370,8 @@ def _choose_ngrams(
     turn = 0
     while len(rows):
         # Draw a size n for each row.
-        turn_keys = random.derive_keys(keys[rows], Purpose.NGRAM_SIZE, turn)
-        point = random.uniform(turn_keys, Purpose.NGRAM_SIZE) * weights[-1]
+        turn_keys = random_draws.derive_keys(keys[rows], Purpose.NGRAM_SIZE, turn)
+        point = random_draws.uniform(turn_keys, Purpose.NGRAM_SIZE) * weights[-1]
         more = np.searchsorted(weights, point, "right")  # [R]: n - 1
 
         # Take the next n-gram of size n, given by its first word; S if none is left.
@@ -434,7 +434,7 @@ def _shuffle_ngrams(
     orders = []
     all_sizes = []
     for n in range(1, largest + 1):
-        ngram_keys = random.derive_keys(keys, Purpose.NGRAM_ORDER, n)
+        ngram_keys = random_draws.derive_keys(keys, Purpose.NGRAM_ORDER, n)
         orders.append(_shuffle(ngram_keys, Purpose.NGRAM_ORDER, is_ngram))
         all_sizes.append(ngram_sizes)
 
@@ -471,9 +471,11 @@ def _replace(
         vocabulary: Size and id of [MASK]. A random token can be any entry of the
             vocabulary.
     """
-    share = random.uniform(keys[:, None], Purpose.REPLACEMENT, draws)  # [B, P]
-    token_keys = random.derive_keys(keys[:, None], Purpose.RANDOM_TOKEN, positions)
-    tokens = random.integers(token_keys, Purpose.RANDOM_TOKEN, vocabulary.size)
+    share = random_draws.uniform(keys[:, None], Purpose.REPLACEMENT, draws)  # [B, P]
+    token_keys = random_draws.derive_keys(
+        keys[:, None], Purpose.RANDOM_TOKEN, positions
+    )
+    tokens = random_draws.integers(token_keys, Purpose.RANDOM_TOKEN, vocabulary.size)
 
     # Each number in [0, 1) decides: first the share of [MASK], then of random tokens.
     is_random = share < config.mask_token_prob + config.random_token_prob

@@ -81,11 +81,6 @@ class BertEncoder(BertBaseModel):
             compile it. Ignored with `attention_maps`. Set it on the model that is trained or
             predicts, not on the encoder in it, if that model has trained or predicted
             before.
-        share_graph: If not None, makes a function whose graph is traced only once, as
-            `tf.function` does. In training inside of `dropout_seeds.use`, all blocks
-            then share the graph of the first one, which gives the same values. It may
-            return None, and so may a model with `recompute` or LoRA not use it: each
-            block then has its own graph.
 
     Raises:
         InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the
@@ -127,7 +122,6 @@ class BertEncoder(BertBaseModel):
                 )
             self.pooler = Dense(size, size, "tanh", initial, dtype=dtype, name="pooler")
         self._skips_padding = False
-        self.share_graph: Callable[[Callable[..., Any]], Any] | None = None
         self.built = True
 
     @property
@@ -209,7 +203,8 @@ class BertEncoder(BertBaseModel):
         share one.
         """
         first = self.blocks[0]
-        if self.share_graph is None or self.recompute or not self.dropout_seeds.given:
+        share_graph = self.dropout_seeds.share_graph
+        if share_graph is None or self.recompute:
             return None
         if any(len(b.weights) > len(b.variables_by_name()) for b in self.blocks):
             return None  # LoRA may differ between blocks
@@ -222,7 +217,7 @@ class BertEncoder(BertBaseModel):
                     0
                 ]
 
-        graph = self.share_graph(run)
+        graph = share_graph(run)
         if graph is None:
             return None
 

@@ -6,7 +6,7 @@ all dropout layers of one model. `ConfiguredLayer` is the base class of larger l
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -26,6 +26,8 @@ Variables = dict[str, keras.Variable]
 # to `DropoutSeeds.use`, plus (layer index + 1) times these constants. So two layers do
 # not get the same seed in nearby steps.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
+# Gives a function a graph of its own; None if that is impossible.
+ShareGraph = Callable[[Callable[..., Any]], Callable[..., Any] | None]
 
 
 def variables_of_layers(layers: Mapping[str, Any]) -> Variables:
@@ -299,20 +301,26 @@ class DropoutSeeds(keras.random.SeedGenerator):
         super().__init__(seed, **kwargs)
         self._given_seed: Any = None
         self._layer_count = 0
+        self.share_graph: ShareGraph | None = None
 
     @contextlib.contextmanager
-    def use(self, seed: Any) -> Iterator[None]:
+    def use(self, seed: Any, share_graph: ShareGraph | None = None) -> Iterator[None]:
         """Derives all masks from `seed` inside the `with` block.
 
         Args:
             seed: int32 or uint32 tensor [2], different in each step and on each
                 replica.
+            share_graph: If not None, makes a function whose graph is traced only once,
+                as `tf.function` does. All blocks then share the graph of the first one,
+                which gives the same values. It may return None, and so may a model with
+                `recompute` or LoRA not use it: each block then has its own graph.
         """
-        outer_seed, self._given_seed = self._given_seed, ops.cast(seed, "int32")
+        outer = self._given_seed, self.share_graph
+        self._given_seed, self.share_graph = ops.cast(seed, "int32"), share_graph
         try:
             yield
         finally:
-            self._given_seed = outer_seed
+            self._given_seed, self.share_graph = outer
 
     def new_index(self) -> int:
         """Returns the index of a new dropout layer; the first layer has the index 0."""
@@ -322,11 +330,6 @@ class DropoutSeeds(keras.random.SeedGenerator):
     def next(self, ordered: bool = True) -> Any:
         """Returns int [2]: inside `use` the given seed, else the next state."""
         return super().next(ordered) if self._given_seed is None else self._given_seed
-
-    @property
-    def given(self) -> bool:
-        """Whether the masks are derived from the seed of `use`."""
-        return self._given_seed is not None
 
     def seed_after(self, layers: int) -> Any:
         """Returns the seed, int32 [2], which gives each layer the mask of a later one.

@@ -62,7 +62,6 @@ class PretrainingObjective:
             )
         self.model = model
         self._kind = kind
-        model.bert.share_graph = share_graph
         self.variables: Tensors = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
         self.predicts_next_sentence = kind == "mlm_nsp"
@@ -79,7 +78,7 @@ class PretrainingObjective:
         """Returns the sums of the losses and the numbers of correct predictions."""
         batch = {**batch, **self.targets(batch)}
         if training:
-            with self.model.dropout_seeds.use(seed):
+            with self.model.dropout_seeds.use(seed, share_graph):
                 outputs = self.model(batch, training=True)
         else:
             outputs = self.model(batch, training=False)

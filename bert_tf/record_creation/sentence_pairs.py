@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bert_tf.masking import random_draws as random
+from bert_tf.masking import random_draws
 from bert_tf.masking.algorithm import Vocabulary, row_dtype
 from bert_tf.masking.random_draws import Purpose
 from bert_tf.record_creation.records_config import RecordsConfig
@@ -48,10 +48,10 @@ SPAN_DTYPE = np.dtype(
 
 def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
     """Draws for each document whether it is held out for evaluation: bool [D]."""
-    keys = random.derive_keys(
-        random.seed_key(config.random_seed), Purpose.DOCUMENT, ids
+    keys = random_draws.derive_keys(
+        random_draws.seed_key(config.random_seed), Purpose.DOCUMENT, ids
     )
-    return random.uniform(keys, Purpose.HELD_OUT) < config.eval_fraction
+    return random_draws.uniform(keys, Purpose.HELD_OUT) < config.eval_fraction
 
 
 def pool_segments(
@@ -71,10 +71,12 @@ def pool_segments(
     Returns:
         Indices of segments, ascending.
     """
-    key = random.derive_keys(
-        random.seed_key(config.random_seed), Purpose.SEGMENT, segment
+    key = random_draws.derive_keys(
+        random_draws.seed_key(config.random_seed), Purpose.SEGMENT, segment
     )
-    order = np.argsort(random.derive_keys(key, Purpose.SEGMENT, np.arange(len(sizes))))
+    order = np.argsort(
+        random_draws.derive_keys(key, Purpose.SEGMENT, np.arange(len(sizes)))
+    )
     enough = np.searchsorted(np.cumsum(np.asarray(sizes)[order]), config.pool_bytes) + 1
     return sorted(order[: max(int(enough), 2)].tolist())
 
@@ -122,10 +124,10 @@ def pair_documents(
     """
     # Each random number depends only on the seed, the pass, the document and the
     # sentence.
-    pass_key = random.derive_keys(
-        random.seed_key(config.random_seed), Purpose.PASS, number
+    pass_key = random_draws.derive_keys(
+        random_draws.seed_key(config.random_seed), Purpose.PASS, number
     )
-    document_keys = random.derive_keys(
+    document_keys = random_draws.derive_keys(
         pass_key, Purpose.DOCUMENT, documents.ids[:pool_start]
     )
     first = documents.documents[:pool_start]
@@ -135,7 +137,7 @@ def pair_documents(
     sentence = np.arange(last[-1])
     document: np.ndarray = np.repeat(np.arange(pool_start), last - first)
     index_in_document = sentence - first[document]
-    keys = random.derive_keys(
+    keys = random_draws.derive_keys(
         document_keys[document], Purpose.SENTENCE, index_in_document
     )
 
@@ -148,11 +150,13 @@ def pair_documents(
     end = np.searchsorted(documents.sentences, documents.sentences[sentence] + target)
     end = np.minimum(end, last[document])
     splits = end - sentence - 1  # number of sentences after which A can end
-    end_a = sentence + 1 + random.integers(keys, Purpose.SPLIT, np.maximum(splits, 1))
+    end_a = (
+        sentence + 1 + random_draws.integers(keys, Purpose.SPLIT, np.maximum(splits, 1))
+    )
 
     # With a random next sentence, the next chunk starts after A: the rest of this one
     # is used again.
-    is_random = (splits < 1) | (random.uniform(keys, Purpose.NEXT) < 0.5)
+    is_random = (splits < 1) | (random_draws.uniform(keys, Purpose.NEXT) < 0.5)
     chunk = _chunk_starts(np.where(is_random, end_a, end))
     bounds = np.stack([chunk, end_a[chunk], end[chunk]])
 
@@ -164,8 +168,10 @@ def pair_documents(
 def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndarray:
     """Draws the target length of the sequences of each document: int64 [D]."""
     longest = config.max_num_tokens
-    is_short = random.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
-    short: np.ndarray = 2 + random.integers(
+    is_short = (
+        random_draws.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
+    )
+    short: np.ndarray = 2 + random_draws.integers(
         document_keys, Purpose.SHORT_LENGTH, longest - 1
     )
     return np.where(is_short, short, longest)
@@ -220,7 +226,7 @@ def _add_next(
     # B begins at a random sentence of the other document, and has as many tokens as A
     # has left over.
     size = documents.documents[other + 1] - documents.documents[other]
-    first = documents.documents[other] + random.integers(
+    first = documents.documents[other] + random_draws.integers(
         keys[rows], Purpose.OTHER_START, size
     )
     wanted = np.maximum(target[rows] - length_a[rows], 1)
@@ -267,13 +273,17 @@ def _draw_other(
             pool[np.minimum(place, len(pool) - 1)] == self_id
         )
         others = np.maximum(len(pool) - inside, 1)
-        index = random.integers(keys, Purpose.OTHER_DOCUMENT, others)
+        index = random_draws.integers(keys, Purpose.OTHER_DOCUMENT, others)
         return np.minimum(index + (inside & (index >= place)), len(pool) - 1)
     drawn: np.ndarray = np.zeros(len(keys), np.int64)
     rows = np.arange(len(keys))
     for attempt in range(_OTHER_DOCUMENT_TRIES):
-        attempt_keys = random.derive_keys(keys[rows], Purpose.OTHER_DOCUMENT, attempt)
-        drawn[rows] = random.integers(attempt_keys, Purpose.OTHER_DOCUMENT, len(pool))
+        attempt_keys = random_draws.derive_keys(
+            keys[rows], Purpose.OTHER_DOCUMENT, attempt
+        )
+        drawn[rows] = random_draws.integers(
+            attempt_keys, Purpose.OTHER_DOCUMENT, len(pool)
+        )
         rows = rows[pool[drawn[rows]] == self_id[rows]]
     return drawn
 
@@ -299,8 +309,8 @@ def _truncate(
     uneven = np.minimum(excess, np.abs(length_a - length_b))
     from_a = np.where(length_a > length_b, uneven, 0) + (excess - uneven) // 2
     from_b = excess - from_a
-    start_a = start_a + random.count_heads(keys, Purpose.TRIM_A, from_a)
-    start_b = start_b + random.count_heads(keys, Purpose.TRIM_B, from_b)
+    start_a = start_a + random_draws.count_heads(keys, Purpose.TRIM_A, from_a)
+    start_b = start_b + random_draws.count_heads(keys, Purpose.TRIM_B, from_b)
     length_a = length_a - from_a
     length_b = length_b - from_b
     columns = (keys, start_a, length_a, start_b, length_b, random_next, excess)

@@ -32,7 +32,7 @@ from bert_tf.runners.records_job import RecordsJob
 from bert_tf.storage import files
 
 
-class Task(NamedTuple):
+class WorkUnit(NamedTuple):
     """A call of a stage.
 
     Attributes:
@@ -71,13 +71,17 @@ class Runner:
         raise NotImplementedError
 
     def run(
-        self, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]
+        self,
+        name: str,
+        unit: str,
+        stage: Callable[..., None],
+        tasks: Sequence[WorkUnit],
     ) -> None:
         """Runs the tasks of a stage that are not finished, and waits for all of them.
 
         Args:
             name: A description of the work, for the progress report.
-            unit: The unit of `Task.size`.
+            unit: The unit of `WorkUnit.size`.
             stage: The function to call, at module level.
             tasks: The calls.
         """
@@ -88,7 +92,7 @@ class Runner:
                 waits.popleft()()  # frees the result
                 progress.update(task.size)
 
-    def mask(self, job: RecordsJob, parts: Sequence[Task]) -> None:
+    def mask(self, job: RecordsJob, parts: Sequence[WorkUnit]) -> None:
         """Masks and writes the parts: `run`, with tasks of `stages.mask_part`."""
         self.run("masking", "examples", partial(stages.mask_part, job), parts)
 
@@ -102,7 +106,7 @@ class Runner:
         """Ends the processes or the connection."""
 
 
-def unfinished(tasks: Sequence[Task]) -> list[Task]:
+def unfinished(tasks: Sequence[WorkUnit]) -> list[WorkUnit]:
     """Returns the tasks whose file does not exist yet. All files are in one folder."""
     existing = {*files.list_folder(os.path.dirname(tasks[0].path))} if tasks else {}
     return [task for task in tasks if os.path.basename(task.path) not in existing]
@@ -166,14 +170,14 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
         parts = enumerate(plans[split])
         rows = {n: part.rows for n, part in parts if part.shard == number}
         marker = job.path("shard", split, number)
-        shards.append(Task(marker, sum(rows.values()), (split, number, rows)))
+        shards.append(WorkUnit(marker, sum(rows.values()), (split, number, rows)))
 
     # The parts of each missing shard are masked.
     missing = (shard.arguments for shard in unfinished(shards))
     runner.mask(
         job,
         [
-            Task(job.path("part", split, n), count, (split, n, plans[split][n]))
+            WorkUnit(job.path("part", split, n), count, (split, n, plans[split][n]))
             for split, _, rows in missing
             for n, count in rows.items()
         ],
@@ -199,7 +203,7 @@ def _cut_input(job: RecordsJob, runner: Runner) -> list[Segment]:
     inputs = seekable_files(formats, job.intermediate_folder)
     packed = [file for file in inputs if file.path != file.source]
     if packed:
-        tasks = [Task(file.path, 1, (file, config.text_feature)) for file in packed]
+        tasks = [WorkUnit(file.path, 1, (file, config.text_feature)) for file in packed]
         runner.run("unpacking", "files", unpack, tasks)
     return runner.call(segments.cut, config, inputs)
 
@@ -223,7 +227,7 @@ def prepare(
     last_split = list(job.shards)[-1]
     sizes = job.segment_sizes
     reading = [
-        Task(job.path("documents", last_split, number), size, (number, segment))
+        WorkUnit(job.path("documents", last_split, number), size, (number, segment))
         for number, (segment, size) in enumerate(zip(cut, sizes, strict=True))
     ]
     runner.run("reading", "bytes", partial(stages.read_segment, job), reading)
@@ -237,7 +241,7 @@ def prepare(
     # Documents to rows, which are not masked yet.
     rows = {split: job.segment_paths("rows", split) for split in job.shards}
     pairing = [
-        Task(f"{path}.keys", 1, (split, number))
+        WorkUnit(f"{path}.keys", 1, (split, number))
         for split, paths in rows.items()
         for number, path in enumerate(paths)
     ]

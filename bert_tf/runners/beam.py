@@ -22,7 +22,7 @@ from bert_tf.errors import InputError
 from bert_tf.optional_packages import import_package
 from bert_tf.program import startup
 from bert_tf.runners import shuffling, stages
-from bert_tf.runners.base import Runner, Task, unfinished
+from bert_tf.runners.base import Runner, WorkUnit, unfinished
 from bert_tf.runners.records_job import RecordsJob
 
 Key = tuple[str, int]  # a split, and the index of a part
@@ -54,7 +54,11 @@ class BeamRunner(Runner):
         startup.import_tensorflow()
 
     def run(
-        self, name: str, unit: str, stage: Callable[..., None], tasks: Sequence[Task]
+        self,
+        name: str,
+        unit: str,
+        stage: Callable[..., None],
+        tasks: Sequence[WorkUnit],
     ) -> None:
         """As in `Runner`; Beam reports the progress."""
         import apache_beam as beam
@@ -69,7 +73,7 @@ class BeamRunner(Runner):
                 | name >> beam.MapTuple(stage)
             )
 
-    def mask(self, job: RecordsJob, parts: Sequence[Task]) -> None:
+    def mask(self, job: RecordsJob, parts: Sequence[WorkUnit]) -> None:
         """As in `Runner`, but each segment sends its rows to the parts."""
         import apache_beam as beam
 

@@ -36,8 +36,14 @@ class SplitEvaluator:
     parse: ToBatch
     sampled: dict[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self._forwards: dict[bool, Any] = {}
+    _forwards: dict[bool, Any] = dataclasses.field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: RunData, objective: Any) -> "SplitEvaluator":
+        """Returns the evaluator of the model of an objective."""
+        skip_padding = objective.model.skip_padding
+        parse = batches.make_parser(data.task.table, data.sizes, skip_padding)
+        return cls(data, objective.outputs, parse)
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
         """Returns the results of a split with labels, and its metrics with baselines.

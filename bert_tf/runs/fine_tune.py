@@ -4,15 +4,13 @@ The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`.
 """
 
 import dataclasses
-import logging
 import os
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from bert_tf.errors import InputError, Path, plain
-from bert_tf.head_config import HeadConfig
-from bert_tf.modeling.initial_weights import drawn_late
-from bert_tf.runs.distillation import Teacher
+from bert_tf.runs import initial_model, split_results, task_trainer
+from bert_tf.runs.distillation import Teacher, cache_teacher
+from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import (
     DistillationConfig,
     FeatureSettings,
@@ -20,18 +18,39 @@ from bert_tf.runs.fine_tuning_config import (
     RunSettings,
     parse_class_weights,
 )
-from bert_tf.runs.fine_tuning_run import FineTuningRun, PhaseResults
+from bert_tf.runs.output_cache import cache_features
 from bert_tf.runs.run_data import RunData
 from bert_tf.runs.run_model import RunModel
+from bert_tf.runs.split_results import Scores
+from bert_tf.storage import files
 from bert_tf.tasks.head_objective import HeadObjective
-from bert_tf.tasks.task import DataLocation, Task, TaskInputs
+from bert_tf.tasks.task import RESULTS, DataLocation, Task
+from bert_tf.training.lifecycle import checkpoint
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.mixed_precision import dtype_policy
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy
+from bert_tf.training.trainer import Trainer
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
-_LOGGER = logging.getLogger(__name__)
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class PhaseResults:
+    """The results of a run.
+
+    Attributes:
+        values: The results on the dev splits, and on test splits whose predictions have
+            metrics.
+        summary: A sentence with the metric that selects the best weights; "" if there
+            is none.
+        is_chief: Whether this process is the one that writes files.
+    """
+
+    values: Metrics
+    summary: str
+    is_chief: bool
 
 
 def fine_tune(
@@ -109,12 +128,13 @@ def fine_tune(
         distillation=distillation,
         init_head=init_head,
     )
-    return run(task, data, model, settings).values
+    return run(task, data, model=model, settings=settings).values
 
 
 def run(
     task: Task,
     location: DataLocation,
+    *,
     model: RunModel,
     settings: RunSettings,
     check_only: bool = False,
@@ -132,37 +152,96 @@ def run(
         InputError: As in `fine_tune`.
     """
     phases = settings.phases
-    config = settings.config
-    distillation = settings.distillation if phases.train else None
 
-    # The model to start from, and that of the teacher.
+    # Read the initial models, and the examples of the task.
+    distillation = settings.distillation if phases.train else None
     if distillation:
-        model = _student(distillation, model)
+        model = initial_model.student_of(distillation, model)
     if settings.init_head is not None and not model.init_checkpoint:
         raise InputError("init_head needs init_checkpoint. Give both or none.")
     make_strategy(settings.runtime)  # reports missing devices before anything is read
-    model.pretrained.config.check_length(config.max_seq_length)
-    source = RunModel(plain(distillation.teacher)) if distillation else model
+    data, teacher = _read_data(
+        task, location, model=model, settings=settings, distillation=distillation
+    )
 
-    # The task, with its labels, and the records of its examples.
-    task = _prepared_task(task, location, model=model, source=source, settings=settings)
+    # Only the same run is resumed.
+    settings = _with_facts(settings, data, model=model, teacher=teacher)
+    folder = _run_folder(data, model, phases)
+    folder.check_same_run(settings.training if phases.train else None)
+
+    # Build the models on their devices, with the initial weights or those of the run.
+    initialize = initial_model.initializer(data.task, model, settings)
+    trainer = task_trainer.make_trainer(
+        data.task,
+        model.pretrained.config,
+        settings=settings,
+        folder=folder,
+        initialize=initialize,
+        teacher=teacher,
+    )
+    teacher_objective = teacher and _make_teacher(teacher, settings, trainer)
+    evaluator = SplitEvaluator.of(data, trainer.objective)
+    step = 0 if phases.train else trainer.load_result(required=initialize is None)
+    if check_only:
+        data.report()
+        return PhaseResults({}, "", trainer.is_chief)
+
+    with trainer.locked_folder():
+        # Cache the outputs of models that do not change, and train.
+        _write_records(data, trainer, folder.path, removes_result=phases.train)
+        if phases.train:
+            if teacher and teacher_objective:
+                _cache_teacher(teacher, teacher_objective, evaluator, trainer)
+                del teacher_objective  # frees its memory
+            if settings.features:
+                _cache_features(settings.features, evaluator, trainer, folder)
+            step = task_trainer.train(trainer, evaluator, settings)
+
+        # Evaluate, predict, and write the results.
+        scores = _evaluate_and_predict(phases, evaluator, trainer, folder.path, step)
+        summary = split_results.conclude(
+            scores, evaluator, folder.path, trainer.is_chief
+        )
+    data.report_warnings()  # again, next to the results
+    return PhaseResults(scores.values, summary, trainer.is_chief)
+
+
+def _read_data(
+    task: Task,
+    location: DataLocation,
+    *,
+    model: RunModel,
+    settings: RunSettings,
+    distillation: DistillationConfig | None,
+) -> tuple[RunData, Teacher | None]:
+    """Returns the examples, of the task with its labels and head, and the teacher."""
+    length = settings.config.max_seq_length
+    model.pretrained.config.check_length(length)
+    source = RunModel(plain(distillation.teacher)) if distillation else model
+    task = initial_model.prepared_task(
+        task, location, model=model, source=source, settings=settings
+    )
     teacher = None
     if distillation:
-        length = config.max_seq_length
-        teacher = _read_teacher(
+        teacher = initial_model.read_teacher(
             distillation, source, task=task, student=model, length=length
         )
     data = RunData(
         task,
         location,
         tokenizer=model.pretrained.tokenizer,
-        config=config,
-        phases=phases,
+        config=settings.config,
+        phases=settings.phases,
         folder=model.output_dir or "",
         unlabelled_file=plain(distillation.unlabelled_file) if distillation else None,
     )
+    return data, teacher
 
-    # What identifies the run, so that no other run is resumed.
+
+def _with_facts(
+    settings: RunSettings, data: RunData, *, model: RunModel, teacher: Teacher | None
+) -> RunSettings:
+    """Returns the settings with the steps and the facts that identify the run."""
     steps, warmup_steps = data.num_steps(settings.training.global_batch_size)
     training = dataclasses.replace(
         settings.training,
@@ -170,49 +249,101 @@ def run(
         num_warmup_steps=warmup_steps,
         data=_facts_of_run(data, model, settings, teacher),
     )
-
-    fine_tuning_run = FineTuningRun(
-        dataclasses.replace(settings, training=training),
-        data,
-        config=model.pretrained.config,
-        folder=_run_folder(data, model, phases),
-        initialize=_initializer(task, model, settings),
-        teacher=teacher,
-    )
-    return fine_tuning_run.run(check_only)
+    return dataclasses.replace(settings, training=training)
 
 
-def _prepared_task(
-    task: Task,
-    location: DataLocation,
-    model: RunModel,
-    source: RunModel,
-    settings: RunSettings,
-) -> Task:
-    """Returns the task with what the models and the data tell, such as labels and head.
+def _make_teacher(
+    teacher: Teacher, settings: RunSettings, trainer: Trainer[Any]
+) -> HeadObjective:
+    """Returns the objective of the teacher, on the devices of the run."""
+    with make_strategy(settings.runtime).scope():
+        dtype = dtype_policy(settings.training.precision)
+        objective = teacher.make_objective(dtype=dtype)
+    objective.model.skip_padding = trainer.objective.model.skip_padding
+    return objective
 
-    Args:
-        task: The task.
-        location: The place of the data set.
-        model: The model of the run.
-        source: The teacher, or else the model of the run.
-        settings: The settings of the run.
+
+def _write_records(
+    data: RunData, trainer: Trainer[Any], folder: str, removes_result: bool
+) -> None:
+    """Moves the records of all splits to the folder.
+
+    After the chief, other processes move only those that they do not find, because they
+    have a folder of their own.
     """
-    # The labels of a teacher must have its order; a head of init_checkpoint is kept
-    # only with its.
-    stated = (model.recorded_data, source.pretrained.facts, model.pretrained.facts)
-    labels = [each["labels"] for each in stated if each.get("labels")]
-    inputs = TaskInputs(
-        location,
-        settings.phases,
-        tokenizer=model.pretrained.tokenizer,
-        max_seq_length=settings.config.max_seq_length,
-        trained=model.facts,
-        stated_labels=labels,
-    )
-    if settings.head:
-        task = task.with_head(settings.head)
-    return _with_trained_head(task, model.facts).prepare(inputs)
+    # The result of an earlier run must not be taken for that of this run.
+    if removes_result and trainer.is_chief:
+        files.remove(os.path.join(folder, RESULTS))
+    with trainer.chief_first():
+        data.write_all_records()
+
+
+def _cache_teacher(
+    teacher: Teacher,
+    objective: HeadObjective,
+    evaluator: SplitEvaluator,
+    trainer: Trainer[Any],
+) -> None:
+    """Computes the outputs of the teacher for the records of the train split."""
+    (split,) = evaluator.data.splits["train"]
+    with trainer.chief_first():
+        cache_teacher(
+            teacher.cache,
+            objective,
+            split=split,
+            parse=evaluator.parse,
+            precision=trainer.training.precision,
+        )
+
+
+def _cache_features(
+    features: FeatureSettings,
+    evaluator: SplitEvaluator,
+    trainer: Trainer[Any],
+    folder: RunFolder,
+) -> None:
+    """Computes the hidden states of the frozen encoder, with the weights of the run."""
+    first_step = 0
+    if newest := folder.checkpoint_to_resume():
+        first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
+
+    # If all steps are done, the hidden states of the train split are not needed.
+    splits = evaluator.data.splits
+    needed = [*splits["dev"]]
+    if first_step < trainer.training.num_train_steps:
+        needed += splits["train"]
+    with trainer.chief_first():
+        for split in needed:
+            cache_features(
+                features,
+                trainer.objective.model,
+                split=split,
+                parse=evaluator.parse,
+                precision=trainer.training.precision,
+            )
+
+
+def _evaluate_and_predict(
+    phases: RunPhases,
+    evaluator: SplitEvaluator,
+    trainer: Trainer[Any],
+    folder: str,
+    step: int,
+) -> Scores:
+    """Returns the results of the dev splits, and of test splits with labels."""
+    # The predictions of a labelled dev split contain its metrics.
+    splits = evaluator.data.splits
+    same_splits = phases.predict and splits["dev"] == splits["test"]
+    scores = Scores()
+    if phases.evaluate and not same_splits:
+        scores = split_results.evaluate(evaluator, folder, step, trainer.is_chief)
+    if phases.predict and trainer.is_chief:
+        predicted = split_results.predict(evaluator, folder, step)
+        scores = Scores(
+            {**scores.values, **predicted.values},
+            {**scores.baselines, **predicted.baselines},
+        )
+    return scores
 
 
 def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
@@ -233,77 +364,6 @@ def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
     )
     overwrite = phases.train and model.overwrite
     return RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)
-
-
-def _student(distillation: DistillationConfig, model: RunModel) -> RunModel:
-    """Returns the initial model of a student: of `init_layers`, else the given one.
-
-    Raises:
-        InputError: There are two initial models.
-    """
-    teacher = plain(distillation.teacher)
-    layers = distillation.layers
-    if not layers:
-        return model
-    if model.init_checkpoint or model.bert_config_file:
-        raise InputError(
-            f"init_layers builds the model from teacher={teacher}, and init_checkpoint "
-            "or bert_config_file gives another model. Give one of them."
-        )
-    return dataclasses.replace(model, init_checkpoint=teacher, checkpoint_layers=layers)
-
-
-def _read_teacher(
-    settings: DistillationConfig,
-    source: RunModel,
-    task: Task,
-    student: RunModel,
-    length: int,
-) -> Teacher:
-    """Returns the teacher of a run, after a check that the model can learn its outputs.
-
-    Raises:
-        InputError: The teacher has another task, other labels, another vocabulary or
-            casing, or fewer positions, or the folder of the cache is not local.
-    """
-    folder = settings.feature_cache_dir
-    folder = folder or os.path.join(student.output_dir or "", "features")
-    cache = FeatureSettings(folder, "float32")
-
-    # Both models must have the same labels and read the same ids.
-    pretrained = source.pretrained
-    task = _with_trained_head(task, pretrained.facts)
-    facts = task.facts.saved()
-    pretrained.check_task(facts, "teacher")
-    pretrained.config.check_length(length)
-    own = pretrained.tokenizer
-    tokenizer = student.pretrained.tokenizer
-    for name in ("vocabulary_sha256", "do_lower_case"):
-        if getattr(own, name) != getattr(tokenizer, name):
-            raise InputError(
-                f"teacher={settings.teacher} has {name}={getattr(own, name)}, and the "
-                f"model has {name}={getattr(tokenizer, name)}. Both must read the same "
-                "ids: give a teacher or an init_checkpoint with the same vocabulary "
-                "and casing."
-            )
-
-    def make_objective(dtype: str) -> HeadObjective:
-        with drawn_late():
-            objective: HeadObjective = task.make_objective(
-                pretrained.config, seed=0, dtype=dtype
-            )
-            pretrained.initialize_task(objective.model, facts, init_head=True)
-        return objective
-
-    sha256 = pretrained.contents.sha256() if pretrained.contents else ""
-    return Teacher(settings, sha256, cache, make_objective)
-
-
-def _with_trained_head(task: Task, trained: Mapping[str, Any]) -> Task:
-    """Returns the task with the head of the trained model, if there is a model."""
-    if not trained:
-        return task
-    return task.with_head(HeadConfig.from_dict(trained.get("head")))
 
 
 def _facts_of_run(
@@ -330,33 +390,3 @@ def _facts_of_run(
     if (weights := data.config.class_weights) is not None:
         facts["class_weights"] = parse_class_weights(weights) or weights
     return facts | (teacher.of_run() if teacher else {})
-
-
-def _initializer(
-    task: Task, model: RunModel, settings: RunSettings
-) -> Callable[[Any], None] | None:
-    """Returns a function that assigns the initial weights.
-
-    None if they must be those of a run.
-    """
-    trains = settings.phases.train
-    init_head = settings.init_head
-    if not model.init_checkpoint:
-        return _report_random_weights if trains else None
-    if not trains and model.trained_run:
-        _LOGGER.info(
-            "Using the weights of the run in %s, and not those of init_checkpoint.",
-            model.output_dir,
-        )
-    if init_head is None and (not trains or model.checkpoint_layers):
-        # A head with random weights is of no use, or worse than that of a teacher.
-        init_head = True
-
-    def initialize(objective: Any) -> None:
-        model.pretrained.initialize_task(objective.model, task.facts.saved(), init_head)
-
-    return initialize
-
-
-def _report_random_weights(_: Any) -> None:
-    _LOGGER.info("Without init_checkpoint, the initial weights are random.")

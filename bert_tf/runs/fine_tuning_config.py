@@ -210,6 +210,9 @@ class RunSettings:
         distillation: The settings of a teacher.
         init_head: Whether the head comes from the initial checkpoint too.
         head: The layers of the head that is trained; None for those of the task.
+
+    Raises:
+        InputError: Training is to evaluate on dev splits that the phases do not read.
     """
 
     phases: RunPhases
@@ -220,3 +223,9 @@ class RunSettings:
     distillation: DistillationConfig | None = None
     init_head: bool | None = None
     head: HeadConfig | None = None
+
+    def __post_init__(self) -> None:
+        if self.runtime.eval_steps and not self.phases.evaluate:
+            raise InputError(
+                "eval_steps evaluates on the dev split: give do_eval=True too."
+            )

@@ -5,25 +5,40 @@ The program `run_pretraining` calls it.
 
 import contextlib
 import dataclasses
+import functools
+import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import Path, plain
 from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
-from bert_tf.pretraining.damaged_records import salvage
+from bert_tf.pretraining.batches import describe_origins, evaluation_batches
+from bert_tf.pretraining.damaged_records import explain_read_error, salvage
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
-from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-from bert_tf.runs.pretraining_phases import train_and_evaluate
+from bert_tf.pretraining.pretraining_objective import (
+    PretrainingObjective,
+    majority_accuracies,
+    warn_if_no_better,
+)
+from bert_tf.pretraining.sample_predictions import masked_sentences
+from bert_tf.runs import pretraining_trainer
 from bert_tf.runs.run_model import RunModel
+from bert_tf.training.callbacks import HeldOutData
+from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy, worker_index
+from bert_tf.training.summaries import write_results
+from bert_tf.training.trainer import Trainer
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
+_LOGGER = logging.getLogger(__name__)
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
 
 
@@ -115,7 +130,7 @@ def pretrain(
         model.pretrained.assign(objective.model)
 
     with _without_damage(records, folder, worker_index(strategy) == 0) as readable:
-        return train_and_evaluate(
+        return _run(
             phases,
             readable,
             architecture=architecture,
@@ -124,6 +139,79 @@ def pretrain(
             runtime=runtime,
             initialize=assign_initial_weights if init_checkpoint else None,
         )
+
+
+def _run(
+    phases: RunPhases,
+    records: PretrainingRecords,
+    *,
+    architecture: BertConfig,
+    folder: RunFolder,
+    training: TrainingConfig,
+    runtime: RuntimeConfig,
+    initialize: Callable[[PretrainingObjective], None] | None,
+) -> Metrics:
+    """Starts or resumes training, and evaluates the result; see `pretrain`.
+
+    With `runtime.eval_steps`, training always evaluates too. `initialize` assigns the
+    initial weights, unless the run resumes; with None, they are random.
+    """
+    # The held-out records, and what finds the record that caused an error.
+    sizes = records.shape_sizes(architecture)
+    files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
+    lookup = RecordLookup(
+        functools.partial(explain_read_error, files, sizes),
+        functools.partial(describe_origins, records.train_files),
+    )
+    held_out = evaluation_batches(
+        records.eval_files, sizes, records.config.eval_batch_size, records.masks
+    ).take(records.config.max_eval_steps or -1)
+
+    # Build the model, with the weights of a checkpoint or the initial ones.
+    trainer = pretraining_trainer.make_trainer(
+        architecture,
+        records.config.objective,
+        folder=folder,
+        training=training,
+        runtime=runtime,
+        initialize=initialize,
+    )
+    if phases.train:
+        data = pretraining_trainer.training_data(trainer, records, sizes, lookup)
+
+    # The accuracies of a constant prediction are computed once.
+    majority = functools.cache(lambda: majority_accuracies(trainer.objective, held_out))
+
+    def evaluate() -> Metrics:
+        return {**trainer.evaluate(held_out, records=lookup), **majority()}
+
+    evaluates = phases.evaluate or runtime.eval_steps > 0
+    if trainer.is_chief:
+        _report_settings(RunPhases(phases.train, evaluates), records, training)
+    step = 0 if phases.train else trainer.load_result(required=initialize is None)
+
+    with trainer.locked_folder():
+        # Train.
+        if phases.train:
+            samples = _make_samples(records, held_out, trainer, folder)
+            evaluations = {"eval": evaluate} if evaluates else {}
+            per_step = pretraining_trainer.quantities_per_step(
+                trainer, records, sizes, runtime
+            )
+            step = trainer.train(data, HeldOutData({}, samples, evaluations), per_step)
+
+        # Evaluate, unless the last evaluation of the training was of the final weights.
+        values = trainer.results.get("eval", {})
+        if phases.evaluate and not values:
+            values = evaluate()
+
+        # Write the results.
+        results = {**values, "global_step": step}
+        if trainer.is_chief:
+            warn_if_no_better(values)
+            if phases.evaluate:
+                write_results(os.path.join(folder.path, "eval_results.txt"), results)
+    return results if phases.evaluate else {}
 
 
 def _model_facts(
@@ -180,3 +268,48 @@ def _without_damage(
             train_files=salvage(records.train_files, copies),
             eval_files=salvage(records.eval_files, copies),
         )
+
+
+def _report_settings(
+    phases: RunPhases, records: PretrainingRecords, training: TrainingConfig
+) -> None:
+    """Logs the warm-up, and whether the evaluation reads the training records."""
+    if phases.train:
+        _LOGGER.info(
+            "warm-up: %s of %s steps",
+            f"{training.num_warmup_steps:,}",
+            f"{training.num_train_steps:,}",
+        )
+
+    # Files with other names may be the same.
+    trained = set(map(os.path.realpath, records.train_files))
+    not_held_out = [
+        path for path in records.eval_files if os.path.realpath(path) in trained
+    ]
+    if phases.evaluate and not_held_out:
+        _LOGGER.warning(
+            "The evaluation reads training records (%d of %d files, such as %s), so "
+            "its results do not hold for other texts. Give other records as "
+            "eval_input_file, such as those of python "
+            "data_prep/create_pretraining_data.py --eval_fraction=0.05.",
+            len(not_held_out),
+            len(records.eval_files),
+            not_held_out[0],
+        )
+
+
+def _make_samples(
+    records: PretrainingRecords,
+    held_out: tf.data.Dataset,
+    trainer: Trainer[PretrainingObjective],
+    folder: RunFolder,
+) -> Callable[[], str] | None:
+    """Returns a function that shows predictions for a few held-out examples.
+
+    Returns None if there is no vocabulary or no masked token.
+    """
+    vocabulary = folder.metadata.vocabulary
+    if vocabulary is None or records.config.objective == "causal":
+        return None
+    model = trainer.objective.model
+    return lambda: masked_sentences(model, next(iter(held_out)), vocabulary)

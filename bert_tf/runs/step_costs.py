@@ -20,7 +20,6 @@ _BATCHES_FOR_MEAN_LENGTH = 160
 def log_costs(
     settings: RunSettings,
     data: RunData,
-    config: BertConfig,
     trainer: Trainer[Any],
     order: TrainingOrder,
 ) -> Metrics:
@@ -29,13 +28,13 @@ def log_costs(
     Args:
         settings: The settings of the run.
         data: The examples of the task.
-        config: The architecture.
         trainer: Has the model, and the number of devices.
         order: The order of the records in training.
     """
     training = settings.training
     runtime = settings.runtime
     task = data.task
+    config: BertConfig = trainer.objective.model.config
 
     # The mean length of the sequences of the first batches.
     length: float = data.config.max_seq_length

@@ -12,10 +12,9 @@ from bert_tf.modeling import depths_by_name, variables_by_name
 from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.shared_graph import share_graph
 
-# By name: the features of a batch, the outputs of a model, or sums over a batch.
-Tensors = Mapping[str, Any]
 Numbers = Mapping[str, float]
 
 
@@ -44,7 +43,6 @@ class HeadObjective:
     def __init__(self, model: Any, best_by: tuple[str, int] = ("accuracy", 1)) -> None:
         self.model = model
         self.best_by = best_by
-        model.bert.share_graph = share_graph
         self.variables: Mapping[str, Any] = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
 
@@ -61,7 +59,7 @@ class HeadObjective:
     ) -> Tensors:
         """Returns the outputs of the model; the arguments are those of `sums`."""
         if training:
-            with self.model.dropout_seeds.use(seed):
+            with self.model.dropout_seeds.use(seed, share_graph):
                 return self._run_model(batch, training=True)
         return self._run_model(batch)
 

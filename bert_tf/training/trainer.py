@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import tensorflow as tf
@@ -94,6 +94,7 @@ class Trainer(Generic[ObjectiveT]):
 
     Attributes:
         objective: The objective, with the present weights.
+        training: The argument `training`.
         is_chief: Whether this process is the one that writes files.
         replicas: The number of devices among which each global batch is divided.
         resumes: Whether the folder has a checkpoint. The objective gets its weights
@@ -159,7 +160,7 @@ class Trainer(Generic[ObjectiveT]):
                 "in a time differs from run to run. Give one of them."
             )
         self._folder = folder
-        self._training = training
+        self.training = training
         self._runtime = runtime
         strategy = make_strategy(runtime)
         self._workers = WorkerSync(strategy)
@@ -217,7 +218,7 @@ class Trainer(Generic[ObjectiveT]):
             TrainingInterrupted: `stop_on_signals` is True, and the process received
                 SIGINT, SIGTERM or SIGHUP. A checkpoint was saved.
         """
-        self._folder.check_same_run(self._training)
+        self._folder.check_same_run(self.training)
         stop_on_signals = self._runtime.stop_on_signals
         with record_stop_signals(stop_on_signals) as signals, self.locked_folder():
             # Another run, or an earlier call, may have written checkpoints meanwhile.
@@ -267,11 +268,9 @@ class Trainer(Generic[ObjectiveT]):
         # the remaining batches needs no position.
         batches = data.batches
         iterator = None if callable(batches) else iter(batches)
-        if data.is_part:
-            self._runner.replicas_of_batch //= self._workers.count
 
         if self.is_chief:
-            self._folder.start_run(self._training)
+            self._folder.start_run(self.training)
         settings = {
             **to_json_dict(self._runtime),
             "replicas": self.replicas,
@@ -280,7 +279,7 @@ class Trainer(Generic[ObjectiveT]):
         with CheckpointWriter(
             self._folder,
             self._runner.optimizer,
-            training=self._training,
+            training=self.training,
             runtime_settings=settings,
             keep_checkpoints=self._runtime.keep_checkpoints,
         ) as writer:
@@ -292,7 +291,7 @@ class Trainer(Generic[ObjectiveT]):
             failures = FailureMessages(data.records, self._folder, writer)
             remaining = iter(batches(state.step)) if callable(batches) else iterator
             number = run_loop(
-                self._steps_with_messages(remaining, failures),
+                self._steps_with_messages(remaining, failures, data.is_part),
                 state,
                 last_step=self._last_step,
                 callbacks=self._callbacks(
@@ -306,7 +305,7 @@ class Trainer(Generic[ObjectiveT]):
                 pacing=Pacing(self._runtime.iterations_per_loop),
                 workers=self._workers,
                 signals=signals,
-                clock=TrainingClock(bool(self._training.time_budget_secs)),
+                clock=TrainingClock(bool(self.training.time_budget_secs)),
             )
         return number, state
 
@@ -322,12 +321,12 @@ class Trainer(Generic[ObjectiveT]):
         """Returns what happens between the steps; only the chief writes files."""
         runtime = self._runtime
         is_chief = self.is_chief
-        budget = self._training.time_budget_secs
+        budget = self.training.time_budget_secs
         summaries = None
         if is_chief:
             summaries = Summaries(self._folder.path, state.step)
             model = {"model": dict(self._folder.metadata.config)}
-            summaries.write_hyperparameters({**to_json_dict(self._training), **model})
+            summaries.write_hyperparameters({**to_json_dict(self.training), **model})
 
         total = None if budget else self._last_step
         logging = MetricLogging(
@@ -347,8 +346,8 @@ class Trainer(Generic[ObjectiveT]):
             failures=failures,
             max_evals=runtime.early_stopping_evals,
             every_steps=runtime.eval_steps,
+            results=self.results,
         )
-        self.results = evaluation.results
         if not is_chief:
             return [logging, BadSteps(failures), evaluation]
         return [
@@ -442,14 +441,24 @@ class Trainer(Generic[ObjectiveT]):
             for name, evaluate in {**datasets, **held_out.evaluations}.items()
         }
 
-    def wait_for_workers(self) -> None:
+    @contextlib.contextmanager
+    def chief_first(self) -> Iterator[None]:
+        """Executes a block in the chief, and after its end in all other processes."""
+        if not self.is_chief:
+            self._wait_for_workers()
+        yield
+        if self.is_chief:
+            self._wait_for_workers()
+
+    def _wait_for_workers(self) -> None:
         """Waits until all processes of the run have called this method."""
         self._workers.sum([0])
 
     def _steps_with_messages(
-        self, iterator: Any, failures: FailureMessages
+        self, iterator: Any, failures: FailureMessages, is_part: bool
     ) -> RunSteps:
         """Returns a function that runs steps, and explains the error of one."""
+        parts = self._workers.count if is_part else 1
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
@@ -459,6 +468,7 @@ class Trainer(Generic[ObjectiveT]):
                     steps=steps,
                     bad_in_a_row=state.bad_steps,
                     elapsed_secs=state.elapsed_secs,
+                    parts=parts,
                 )
 
         return run_steps
@@ -468,9 +478,9 @@ class Trainer(Generic[ObjectiveT]):
         if not self._runtime.early_stopping_evals or state.best.value is None:
             self._runner.optimizer.replace_weights_by_average()
             return state.step
-        self.wait_for_workers()  # The chief has then written the best weights.
+        self._wait_for_workers()  # The chief has then written the best weights.
         step = checkpoint.restore_weights(self._folder.best, self.objective.variables)
         # The last evaluation was of the last weights, not of the best weights.
-        self.results = {}
+        self.results.clear()
         _LOGGER.info("The best weights are those of step %d.", step)
         return step

@@ -22,7 +22,7 @@ from bert_tf.pretraining.pretraining_objective import (
     majority_accuracies,
     warn_if_no_better,
 )
-from bert_tf.runs.pretraining_phases import _report_settings
+from bert_tf.runs.pretrain import _report_settings
 from bert_tf.training.step.objective import loss_and_metrics
 from bert_tf.training.training_config import RunPhases, TrainingConfig
 

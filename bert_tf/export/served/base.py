@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.served.tensor_operations import (
-    Tensors,
     checked_ids,
     checked_lengths,
     in_parts,
@@ -20,6 +19,7 @@ from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import Outputs
+from bert_tf.training.step.objective import Tensors
 
 # Functions of texts, with the names of their arguments, by signature name.
 TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]

@@ -11,7 +11,7 @@ from bert_tf.errors import InputError
 from bert_tf.export.output_decoding import separator_of
 from bert_tf.export.served import windows
 from bert_tf.export.served.base import ServedModel
-from bert_tf.export.served.tensor_operations import Tensors, best_gaps, rank_gaps
+from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
 from bert_tf.export.serving_settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
@@ -21,6 +21,7 @@ from bert_tf.tasks.classification.sources.glue_tasks import selecting_metric
 from bert_tf.tasks.classification.text_examples import LabelParser, TextExample, text_of
 from bert_tf.tasks.tables import column_values, place_of
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
+from bert_tf.training.step.objective import Tensors
 
 DEFAULT_THRESHOLD = 0.5
 

@@ -7,13 +7,14 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.served.base import ServedModel, TextFunctions
-from bert_tf.export.served.tensor_operations import Tensors, in_parts, rank_gaps
+from bert_tf.export.served.tensor_operations import in_parts, rank_gaps
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.step.objective import Tensors
 
 
 class ServedPretrainer(ServedModel):

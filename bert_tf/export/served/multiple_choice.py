@@ -8,13 +8,14 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.export.served.base import ServedModel
-from bert_tf.export.served.tensor_operations import Tensors, best_gaps, rank_gaps
+from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.choice.choice_examples import read_examples
 from bert_tf.tasks.choice.choice_task import MISSING_CHOICE
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
+from bert_tf.training.step.objective import Tensors
 
 
 class ServedChoice(ServedModel):

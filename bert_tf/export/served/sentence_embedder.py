@@ -7,11 +7,11 @@ import tensorflow as tf
 from bert_tf.conversion.sentence_transformers import check_supported, prompt_of
 from bert_tf.errors import check_choice
 from bert_tf.export.served.base import ServedModel
-from bert_tf.export.served.tensor_operations import Tensors
 from bert_tf.export.serving_settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import DEFAULT_LENGTH
+from bert_tf.training.step.objective import Tensors
 
 _SMALLEST_NORM = 1e-12  # as in PyTorch's normalize, which sentence-transformers uses
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError
 from bert_tf.export.served import answers, windows
 from bert_tf.export.served.base import ServedModel
-from bert_tf.export.served.tensor_operations import Tensors, substrings
+from bert_tf.export.served.tensor_operations import substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.pretrained import Pretrained
@@ -22,6 +22,7 @@ from bert_tf.tasks.squad.squad_results import AnswerMetrics
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tasks.tables import column_values, ending_without_gz
 from bert_tf.tasks.task import Outputs, settings_from
+from bert_tf.training.step.objective import Tensors
 
 
 class ServedSpanPredictor(ServedModel):

@@ -16,7 +16,7 @@ from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
 from bert_tf.export.served.base import ServedModel, TextFunctions
-from bert_tf.export.served.tensor_operations import Tensors, substrings
+from bert_tf.export.served.tensor_operations import substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertTagger
 from bert_tf.pretrained import Pretrained
@@ -28,6 +28,7 @@ from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.tasks.windows import is_word_start, stride_of
+from bert_tf.training.step.objective import Tensors
 
 _WORDS = "words"
 _OUTSIDE, _BEGIN, _INSIDE, _END, _SINGLE = "OBIES"  # the prefixes of tags

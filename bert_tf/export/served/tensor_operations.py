@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
+from bert_tf.training.step.objective import Tensors
 
-# A map from the name of an input or output to its tensor.
-Tensors = Mapping[str, Any]
 # The number of sequences that `in_parts` computes together.
 _SEQUENCES_AT_A_TIME = 32
 

@@ -19,12 +19,13 @@ from bert_tf.errors import InputError
 from bert_tf.modeling import BertMultipleChoice
 from bert_tf.task_facts import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
-from bert_tf.tasks.head_objective import HeadObjective, Tensors
+from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.results import Metrics, Outputs, TaskResults, shortest_float
 from bert_tf.tasks.splits import SPLIT_NAMES, RowCounts, Split
 from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
+from bert_tf.training.step.objective import Tensors
 
 _SPLIT_NAMES = {**SPLIT_NAMES, "dev": ("dev", "val", "validation")}  # SWAG has val.csv
 _FEWEST_CHOICES = 2

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.distillation_loss import divergence
-from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
+from bert_tf.tasks.head_objective import HeadObjective, Numbers, weighted
+from bert_tf.training.step.objective import Tensors
 
 
 class RegressionObjective(HeadObjective):

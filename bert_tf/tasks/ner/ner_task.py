@@ -19,7 +19,7 @@ from bert_tf.modeling import BertTagger
 from bert_tf.task_facts import SETTING, TaskFacts
 from bert_tf.tasks import tables
 from bert_tf.tasks.distillation_loss import divergence
-from bert_tf.tasks.head_objective import HeadObjective, Tensors, weighted
+from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.ner import conll, json_sentences, ner_encoding, schemes
 from bert_tf.tasks.ner.conll import Columns
 from bert_tf.tasks.ner.ner_examples import NerExample, SplitSummary
@@ -29,6 +29,7 @@ from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.training.step.objective import Tensors
 
 # The names of split files without their endings, by kind. "eng.train", "eng.testa" and
 # "eng.testb" are the names of the CoNLL-2003 shared task.

@@ -17,7 +17,7 @@ from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.task_facts import DECISION, SETTING, TaskFacts
 from bert_tf.tasks.distillation_loss import divergence
-from bert_tf.tasks.head_objective import HeadObjective, Numbers, Tensors, weighted
+from bert_tf.tasks.head_objective import HeadObjective, Numbers, weighted
 from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split
 from bert_tf.tasks.squad import squad_encoding
 from bert_tf.tasks.squad.best_answers import AnswerFinder, AnswerSettings
@@ -28,6 +28,7 @@ from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.step.losses import correct_predictions
+from bert_tf.training.step.objective import Tensors
 
 _TRAINING_SHUFFLE_SEED = 12345  # of google-research/bert's run_squad
 _PADDING_LOGIT = -1e9

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def share_graph(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Returns the function with a graph of its own, for `BertEncoder.share_graph`.
+    """Returns the function with a graph of its own, for `DropoutSeeds.use`.
 
     TensorFlow traces, differentiates and optimizes this graph once, and not once for
     each block, which takes most of the time before the first step. For the same reason,

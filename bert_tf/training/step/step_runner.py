@@ -1,6 +1,7 @@
 """`StepRunner`: steps that are correct on any number of replicas."""
 
 import dataclasses
+import functools
 import time
 from typing import Any
 
@@ -79,9 +80,6 @@ class StepRunner:
     Attributes:
         optimizer: Holds the weights, the optimizer state and the average of the
             weights.
-        replicas_of_batch: The number of replicas among which a batch for training is
-            divided: all replicas, or those of this process if its batches have the
-            examples of these only.
 
     Raises:
         InputError: The batch does not divide evenly among replicas and accumulation
@@ -97,11 +95,10 @@ class StepRunner:
         self._objective = objective
         self._config = config
         self._strategy = make_strategy(runtime)
-        self.replicas_of_batch = self._strategy.num_replicas_in_sync
         self._accumulation_steps = runtime.gradient_accumulation_steps
         self._debug_nans = runtime.debug_nans
         size = config.global_batch_size
-        replicas = self.replicas_of_batch
+        replicas = self._strategy.num_replicas_in_sync
         steps = self._accumulation_steps
         if size % (replicas * steps):
             each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
@@ -133,6 +130,7 @@ class StepRunner:
         steps: int,
         bad_in_a_row: int = 0,
         elapsed_secs: float = 0.0,
+        parts: int = 1,
     ) -> StepResult:
         """Runs `steps` steps in one graph call.
 
@@ -141,13 +139,14 @@ class StepRunner:
         that is the cause.
 
         Args:
-            iterator: Yields global batches, or this process's parts; see
-                `replicas_of_batch`.
+            iterator: Yields global batches, or this process's parts of them.
             step: Index of the first step, counted from the start of the run, from 0.
             steps: The number of steps to run.
             bad_in_a_row: The number of consecutive bad steps directly before the first
                 step.
             elapsed_secs: The seconds of training so far; used only with a time budget.
+            parts: The number of processes that each have a part of a global batch; 1 if
+                all have the whole batch.
         """
         numbers = [
             tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)
@@ -155,10 +154,12 @@ class StepRunner:
         start = _start(elapsed_secs)
         cause = ""
         if not self._debug_nans:
-            totals, done, bad, origin = self._train_steps(iterator, *numbers, start)
+            totals, done, bad, origin = self._train_steps(
+                iterator, *numbers, start, parts
+            )
         else:
             batch = next(iterator)
-            *totals, is_bad = self._train_step(batch, numbers[0], start)
+            *totals, is_bad = self._train_step(batch, numbers[0], start, parts)
             done = 1
             bad = is_bad * (bad_in_a_row + 1)
             origin = _origin(batch)
@@ -189,7 +190,7 @@ class StepRunner:
         return self._evaluate(_without_origin(batch))
 
     def _loop_over_steps(
-        self, iterator: Any, step: Any, steps: Any, bad: Any, start: Any
+        self, iterator: Any, step: Any, steps: Any, bad: Any, start: Any, parts: int
     ) -> tuple[Any, ...]:
         # The graph of a step is large: tracing and optimizing it take seconds. So the
         # step is one function, with a single call in the body of the loop, and the
@@ -198,6 +199,7 @@ class StepRunner:
             iterator.element_spec,
             tf.TensorSpec([], tf.int64),
             tf.TensorSpec([], tf.float64),
+            parts,
         )
         *results, _ = run_step.structured_outputs
 
@@ -214,7 +216,7 @@ class StepRunner:
 
         def run_next(done: Any, bad: Any, origin: Any, totals: Any) -> tuple[Any, ...]:
             batch = iterator.get_next()
-            *results, is_bad = run_step(batch, step + done, start)
+            *results, is_bad = run_step(batch, step + done, start, parts)
             results = tf.nest.map_structure(
                 lambda value: tf.cast(value, tf.float64), tuple(results)
             )
@@ -248,7 +250,9 @@ class StepRunner:
             continues = tf.logical_and(continues, scalars["time_budget_used"] < 1.0)
         return continues
 
-    def _step(self, batch: Tensors, step: Any, start: Any) -> tuple[Any, ...]:
+    def _step(
+        self, batch: Tensors, step: Any, start: Any, parts: int = 1
+    ) -> tuple[Any, ...]:
         """Runs one step; `start` is a result of `_start`.
 
         Returns:
@@ -261,7 +265,8 @@ class StepRunner:
             tf.timestamp() - start if self._config.time_budget_secs else tf.zeros([])
         )
         arguments = (_without_origin(batch), step, tf.cast(elapsed, tf.float32))
-        results = self._strategy.run(self._replica_step, args=arguments)
+        replica_step = functools.partial(self._replica_step, parts=parts)
+        results = self._strategy.run(replica_step, args=arguments)
         return self._of_first_replica(results)
 
     def _of_first_replica(self, results: Any) -> Any:
@@ -270,7 +275,7 @@ class StepRunner:
         return tf.nest.map_structure(lambda value: first(value)[0], results)
 
     def _replica_step(
-        self, batch: Tensors, step: Any, elapsed_secs: Any
+        self, batch: Tensors, step: Any, elapsed_secs: Any, parts: int
     ) -> tuple[Any, ...]:
         context = tf.distribute.get_replica_context()
         replica = context.replica_id_in_sync_group
@@ -278,9 +283,8 @@ class StepRunner:
 
         # The numerators and gradients of this replica's part of the batch, divided by
         # the denominators of the whole batch.
-        part = _part_of_batch(
-            batch, self.replicas_of_batch, replica % self.replicas_of_batch
-        )
+        replicas = context.num_replicas_in_sync // parts
+        part = _part_of_batch(batch, replicas, replica % replicas)
         counts = _all_reduce(self._objective.counts(part), context)
         loss_scale = self.optimizer.loss_scale
         sums, gradients, squares = self._accumulate_gradients(

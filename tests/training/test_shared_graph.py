@@ -11,7 +11,7 @@ from bert_tf.training.step.shared_graph import share_graph
 CONFIG = small_config(50, num_hidden_layers=2)
 
 
-def values_and_gradients(model, jit_compile=False):
+def values_and_gradients(model, share_graph, jit_compile=False):
     """Returns the logits, the gradients by name, and how often a block was traced."""
     inputs = random_inputs([7, 12, 1], 12)
     variables = variables_by_name(model)
@@ -25,7 +25,7 @@ def values_and_gradients(model, jit_compile=False):
     @tf.function(autograph=False, jit_compile=jit_compile)
     def step():
         seed = tf.constant([3, 4])
-        with tf.GradientTape() as tape, model.dropout_seeds.use(seed):
+        with tf.GradientTape() as tape, model.dropout_seeds.use(seed, share_graph):
             logits = model(inputs, training=True)["logits"]
             loss = tf.reduce_sum(logits * [[1.0, -2.0]])
         gradients = tape.gradient(loss, [v.value for v in variables.values()])
@@ -61,14 +61,12 @@ def change(model, kind):
 def test_a_shared_graph_gives_the_values_of_separate_ones(kind, traces):
     dtype = "mixed_bfloat16" if kind == "mixed_bfloat16" else "float32"
     results = []
-    for shares in (False, True):
+    for sharing in (None, share_graph):
         model = BertClassifier(
             CONFIG, num_labels=2, seed=1, dtype=dtype, recompute=kind == "recompute"
         )
         change(model, kind)
-        if shares:
-            model.bert.share_graph = share_graph
-        results.append(values_and_gradients(model, jit_compile=kind == "xla"))
+        results.append(values_and_gradients(model, sharing, jit_compile=kind == "xla"))
 
     (expected, _), (found, count) = results
     assert count == traces

@@ -1,0 +1,193 @@
+"""Evaluates and predicts the splits of a run, and writes their results."""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Mapping
+
+from bert_tf.runs import dev_split
+from bert_tf.runs.evaluation import SplitEvaluator
+from bert_tf.runs.run_data import SplitData
+from bert_tf.storage import files
+from bert_tf.tasks.results import TaskResults, with_baselines
+from bert_tf.tasks.task import RESULTS
+from bert_tf.training.step.objective import Metrics
+from bert_tf.training.summaries import write_results
+
+_LOGGER = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """The results of splits.
+
+    Attributes:
+        values: The metrics, and the step of the weights, by their names in the results.
+        baselines: The metrics of a constant prediction, by the name of the split.
+    """
+
+    values: Metrics = dataclasses.field(default_factory=dict)
+    baselines: Mapping[str, Metrics] = dataclasses.field(default_factory=dict)
+
+
+def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) -> Scores:
+    """Evaluates on all dev splits, and writes eval_results.txt and the reports.
+
+    If the first split has a suffix, it is the end of the names of both files.
+
+    Args:
+        evaluator: Runs the model.
+        folder: The folder of the run.
+        step: The step of the weights.
+        writes: Whether this process writes the files.
+    """
+    splits = evaluator.data.splits["dev"]
+    values: Metrics = {"global_step": step}
+    baselines = {}
+    for number, split in enumerate(splits):
+        results, metrics = evaluator.score(split)
+        if number == 0 and "loss" in metrics:
+            # google-research/bert writes the loss twice.
+            values["loss"] = metrics["loss"]
+        values |= _by_result_name(split, metrics)
+        baselines[split.split.name] = _baseline(evaluator, split, results)
+        if writes:
+            _write_report(folder, split, results)
+    if writes:
+        name = splits[0].split.with_suffix("eval_results")
+        write_results(os.path.join(folder, f"{name}.txt"), values)
+    return Scores(values, baselines)
+
+
+def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
+    """Writes the predictions for all test splits.
+
+    Args:
+        evaluator: Runs the model.
+        folder: The folder of the run.
+        step: The step of the weights.
+
+    Returns:
+        The metrics of the splits, if the task computes metrics of predictions. They are
+        then also written to eval_results.txt or, for splits of the kind "test", to
+        test_results.txt.
+    """
+    splits = evaluator.data.splits["test"]
+    values: Metrics = {}
+    baselines = {}
+    for split in splits:
+        # The metrics of earlier predictions may be those of another file.
+        names = [
+            f"{split.split.result_name(each)}.txt" for each in ("results", "report")
+        ]
+        if split.split.kind == "dev":
+            names += [RESULTS, _errors_file(split)]
+        for name in names:
+            files.remove(os.path.join(folder, name))
+
+        results = evaluator.write(split, folder)
+        metrics = with_baselines(results) if results.scores_predictions else {}
+        if not metrics:
+            continue
+        values |= _by_result_name(split, metrics)
+        baselines[split.split.name] = _baseline(evaluator, split, results)
+        _write_report(folder, split, results)
+
+    if values:
+        values = {"global_step": step, **values}
+        name = f"{splits[0].split.result_name('results')}.txt"
+        write_results(os.path.join(folder, name), values)
+    return Scores(values, baselines)
+
+
+def conclude(
+    scores: Scores, evaluator: SplitEvaluator, folder: str, is_chief: bool
+) -> str:
+    """Returns the metric that selects the best weights as a sentence, or "".
+
+    The chief writes examples of the first dev split, and results.json if it has a
+    result, with a warning if the model is no better than a constant prediction.
+
+    Args:
+        scores: The results of all splits.
+        evaluator: Has evaluated them.
+        folder: The folder of the run.
+        is_chief: Whether this process writes files.
+    """
+    task = evaluator.data.task
+    splits = evaluator.data.splits
+    # The split to predict has results if it has labels.
+    evaluated = [*splits["dev"], *(splits["test"] if scores.values else ())]
+    if not evaluated:
+        return ""
+    split, (metric, sign) = evaluated[0].split, task.best_by
+    writes = is_chief and split.kind == "dev"
+    if writes:
+        dev_split.write_examples(folder, evaluator.sampled[split.name])
+
+    name = split.result_name(metric)
+    if name not in scores.values:
+        return ""
+    value = scores.values[name]
+    baseline = scores.baselines[split.name].get(metric)
+    result = dev_split.DevResult(
+        task.name,
+        name,
+        higher_is_better=sign > 0,
+        value=value,
+        baseline=baseline,
+        results=scores.values,
+    )
+    if writes:
+        result.write(folder)
+    if writes and result.is_degenerate:
+        _LOGGER.warning(
+            "warning: the model is no better than a constant prediction: %s %.4f, and "
+            "%.4f if all predictions are the same. Try a lower learning rate, more "
+            "warm-up or another seed.",
+            metric,
+            value,
+            baseline,
+        )
+    note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
+    return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
+
+
+def _by_result_name(split: SplitData, metrics: Metrics) -> Metrics:
+    return {split.split.result_name(name): value for name, value in metrics.items()}
+
+
+def _baseline(
+    evaluator: SplitEvaluator, split: SplitData, results: TaskResults
+) -> Metrics:
+    """Returns the metrics of a constant prediction; warns if there is no metric."""
+    metric = evaluator.data.task.best_by[0]
+    reason = results.undefined(metric)
+    if not reason:
+        return results.baseline()
+    _LOGGER.warning(
+        "warning: %s has %s, so %s is not defined: the value 0 does not show how good "
+        "the model is. Give another %s file.",
+        split.split.source.name,
+        reason,
+        metric,
+        split.split.kind,
+    )
+    return {}
+
+
+def _write_report(folder: str, split: SplitData, results: TaskResults) -> None:
+    """Writes the report and, for a dev split, the worst errors."""
+    if report := results.report():
+        name = f"{split.split.result_name('report')}.txt"
+        files.write_text(os.path.join(folder, name), report)
+    if split.split.kind != "dev":
+        return
+    path = os.path.join(folder, _errors_file(split))
+    files.remove(path)  # that of an earlier evaluation
+    if errors := results.errors():
+        files.write_text(path, "".join(errors))
+
+
+def _errors_file(split: SplitData) -> str:
+    return f"{split.split.with_suffix('errors')}.jsonl"

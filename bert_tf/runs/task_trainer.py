@@ -1,0 +1,205 @@
+"""Builds the trainer of a fine-tuning run, and trains."""
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.config import BertConfig
+from bert_tf.errors import InputError
+from bert_tf.runs import batches, initial_model, record_files
+from bert_tf.runs.class_weights import (
+    describe_weights,
+    weights_of_records,
+    with_label_weights,
+)
+from bert_tf.runs.distillation import DistillationObjective, Teacher
+from bert_tf.runs.evaluation import SplitEvaluator
+from bert_tf.runs.fine_tuning_config import RunSettings
+from bert_tf.runs.output_cache import freeze_encoder
+from bert_tf.runs.step_costs import log_costs
+from bert_tf.tasks.results import TaskResults
+from bert_tf.tasks.task import Task
+from bert_tf.training.callbacks import HeldOutData
+from bert_tf.training.lifecycle.error_messages import RecordLookup
+from bert_tf.training.lifecycle.run_folder import RunFolder
+from bert_tf.training.step.objective import Metrics
+from bert_tf.training.trainer import Trainer, TrainingData
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
+
+_LOGGER = logging.getLogger(__name__)
+# In shorter runs with higher rates, the updates without bias correction can spoil the
+# result.
+_HIGH_LEARNING_RATE = 5e-5
+_FEW_STEPS = 2000
+_SHOWN_ERRORS = 20  # in TensorBoard
+
+
+def make_trainer(
+    task: Task,
+    config: BertConfig,
+    *,
+    settings: RunSettings,
+    folder: RunFolder,
+    initialize: Callable[[Any], None] | None,
+    teacher: Teacher | None,
+) -> Trainer[Any]:
+    """Builds the model and its loss on the devices of the run, with its weights.
+
+    Args:
+        task: The task.
+        config: The architecture.
+        settings: The settings of the run.
+        folder: The folder of the run.
+        initialize: Assigns the initial weights, unless the run resumes; None for random
+            ones.
+        teacher: If given, the model learns its outputs too.
+
+    Raises:
+        InputError: The head cannot be compiled, or see `Trainer`.
+    """
+    runtime = settings.runtime
+
+    def make_objective(*, seed: int, dtype: str) -> Any:
+        objective = task.make_objective(
+            config, seed=seed, dtype=dtype, recompute=runtime.recompute
+        )
+        if settings.features:
+            freeze_encoder(objective.model)
+        check_compilation(objective.model, runtime)
+        # Batches are cut to their longest sequence, unless shapes must be equal.
+        skips_padding = runtime.has_dynamic_shapes and not objective.full_length
+        objective.model.skip_padding = skips_padding
+        return (
+            DistillationObjective(objective, teacher.config) if teacher else objective
+        )
+
+    return initial_model.make_trainer(
+        make_objective,
+        folder,
+        training=settings.training,
+        runtime=runtime,
+        initialize=initialize,
+    )
+
+
+def train(
+    trainer: Trainer[Any],
+    evaluator: SplitEvaluator,
+    settings: RunSettings,
+) -> int:
+    """Trains, and returns the step of the final weights.
+
+    Args:
+        trainer: The trainer.
+        evaluator: Has the examples, and evaluates during the training.
+        settings: The settings of the run.
+
+    Raises:
+        InputError, TrainingInterrupted: See `Trainer.train`.
+    """
+    data = evaluator.data
+    data.warn_about_equal_sources()
+    if settings.features is None:
+        advise_on_learning_rate(settings.training)
+
+    # The order of the records.
+    (split,) = data.splits["train"]
+    records = split.records
+    lengths = records.index.num_tokens
+    order = batches.TrainingOrder(
+        lengths if data.task.groups_by_length else np.zeros_like(lengths),
+        settings.training.global_batch_size,
+        settings.training.seed,
+    )
+
+    # The size of a step, by the name of its rate.
+    rates: Metrics = {"examples_per_sec": settings.training.global_batch_size}
+    if trainer.is_chief and not settings.features:
+        rates |= log_costs(settings, data, trainer=trainer, order=order)
+
+    parse = evaluator.parse
+    if (label_weights := data.label_weights) is not None:
+        described = describe_weights(data.task, label_weights)
+        _LOGGER.info("class weights: %s.", described)
+        parse = with_label_weights(parse, label_weights)
+
+    # The pipeline, and what names the examples of a batch in messages.
+    from_step = functools.partial(
+        batches.training_batches,
+        records,
+        order,
+        parse,
+        weights=weights_of_records(data.task, records),
+    )
+    describe = functools.partial(
+        record_files.describe, split.split.source.name, records
+    )
+    held_out = HeldOutData()
+    if settings.runtime.eval_steps:
+        held_out = _held_out(evaluator)
+    lookup = RecordLookup(describe=describe)
+    return trainer.train(TrainingData(from_step, lookup), held_out, rates)
+
+
+def _held_out(evaluator: SplitEvaluator) -> HeldOutData:
+    """Returns the evaluation on the first dev split, with its report as text."""
+    dev = evaluator.data.splits["dev"][0]
+    last = list[TaskResults]()
+
+    def evaluate() -> Metrics:
+        results, values = evaluator.score(dev)
+        last[:] = [results]
+        return values
+
+    def samples() -> str:
+        errors = "".join(last[0].errors()[:_SHOWN_ERRORS])
+        parts = [last[0].report(), errors and f"The worst errors:\n{errors}"]
+        text = "\n".join(filter(None, parts))
+        return f"```\n{text}```" if text else ""
+
+    return HeldOutData(
+        evaluations={"eval": evaluate},
+        samples=samples,
+        image=lambda: last[0].image(),
+    )
+
+
+def advise_on_learning_rate(training: TrainingConfig) -> None:
+    """Logs a line if the rate is probably too high for the released optimizer."""
+    if (
+        training.optimizer == "adam_weight_decay"
+        and training.learning_rate > _HIGH_LEARNING_RATE
+        and training.num_train_steps < _FEW_STEPS
+    ):
+        _LOGGER.info(
+            "learning_rate=%g is high for the released optimizer in a run of %s steps: "
+            "without bias correction, its first updates are two to five times as large "
+            "as those of AdamW. For a rate from another program, use optimizer=adamw "
+            "and schedule=linear.",
+            training.learning_rate,
+            f"{training.num_train_steps:,}",
+        )
+
+
+def check_compilation(model: Any, runtime: RuntimeConfig) -> None:
+    """Checks that XLA can compile the head.
+
+    Raises:
+        InputError: It cannot: Keras runs LSTM layers on a GPU with cuDNN, which XLA
+            lacks.
+    """
+    layers = getattr(model, "head_layers", None)
+    if (
+        layers
+        and layers.lstms
+        and runtime.jit_compile
+        and tf.config.list_physical_devices("GPU")
+    ):
+        raise InputError(
+            "jit_compile=True cannot compile the LSTM layers of the head for a GPU. "
+            "Give jit_compile=False."
+        )

@@ -88,7 +88,7 @@ flags.DEFINE_string(
 
 
 def batch_of(shape):
-    """Returns a batch with random `features.PRETRAINING`, equal for all systems."""
+    """Returns a batch with random `record_format.PRETRAINING`, equal for all systems."""
     rng = np.random.default_rng(0)
     _, size, length, predictions = SHAPES[shape]
     positions = [np.sort(rng.permutation(length)[:predictions]) for _ in range(size)]

@@ -20,13 +20,10 @@ _REMEDIES = {
 
 
 def check_docstrings() -> None:
-    """Checks that Python has not removed the docstrings.
+    """Checks that Python has not removed the docstrings, as it does with -OO.
 
     TensorFlow Text cannot be imported without them, and programs cannot show their
     flags.
-
-    Raises:
-        InputError: Python runs with -OO.
     """
     if sys.flags.optimize > 1:
         raise InputError(
@@ -36,7 +33,7 @@ def check_docstrings() -> None:
 
 
 def _check_legacy_keras() -> None:
-    """Raises `InputError` if TensorFlow, and so its package Text, lacks its Keras."""
+    """Raises `InputError` if TensorFlow Text would need tf_keras, which is not installed."""
     value = os.environ.get("TF_USE_LEGACY_KERAS")
     if value in ("1", "true", "True") and not importlib.util.find_spec("tf_keras"):
         raise InputError(
@@ -49,10 +46,7 @@ def _check_legacy_keras() -> None:
 def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
     """Checks that a public name works with the backend of Keras.
 
-    Args:
-        name: The name.
-        module: The module that defines it, without "bert_tf.".
-        needs_tensorflow: Whether it works with TensorFlow only.
+    `module`, which defines the name, does not start with "bert_tf.".
 
     Raises:
         InputError: Keras uses another backend than the name needs or KERAS_BACKEND
@@ -74,10 +68,10 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
             f"{error}. Set KERAS_BACKEND to tensorflow, jax or torch."
         ) from None
 
-    wanted = os.environ.get("KERAS_BACKEND") or backend
-    if wanted != backend:
+    expected = os.environ.get("KERAS_BACKEND") or backend
+    if expected != backend:
         raise InputError(
-            f"KERAS_BACKEND is {wanted}, but Keras was imported with {backend} before. "
+            f"KERAS_BACKEND is {expected}, but Keras was imported with {backend} before. "
             "Start Python again, and set KERAS_BACKEND before keras is imported."
         )
     if needs_tensorflow and backend != "tensorflow":
@@ -89,10 +83,9 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
 
 
 def check_dynamic_shapes() -> None:
-    """Checks that `skip_padding` works, which needs shapes that depend on values.
+    """Checks that the backend is not JAX, which compiles for fixed shapes.
 
-    Raises:
-        InputError: Keras uses JAX, which compiles for fixed shapes.
+    `skip_padding` needs shapes that depend on values.
     """
     if importlib.import_module("keras").config.backend() == "jax":
         raise InputError(

@@ -62,11 +62,7 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
 
 
 def plain(value: Any) -> Any:
-    """Returns a path as str, and values of NumPy as those of Python, for JSON.
-
-    Args:
-        value: Any value; also a list, tuple or dict of such values.
-    """
+    """Returns paths as str and NumPy values as Python values, also in lists and dicts."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "tolist"):  # a number or an array of NumPy
@@ -74,7 +70,7 @@ def plain(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(plain, value))
     if type(value) is dict:
-        return {plain(key): plain(each) for key, each in value.items()}
+        return {plain(key): plain(entry) for key, entry in value.items()}
     return value
 
 
@@ -85,12 +81,7 @@ def store_plain_values(config: Any) -> None:
 
 
 def check_at_least(minimum: int, config: Any, *names: str) -> None:
-    """Checks that fields of a config are at least `minimum`, and fit into int32.
-
-    Raises:
-        InputError: A field is too small or too large. The message gives the name and
-            the value of the field.
-    """
+    """Checks that fields of a config are at least `minimum`, and fit into int32."""
     for name in names:
         value = getattr(config, name)
         if not value >= minimum:
@@ -102,34 +93,20 @@ def check_at_least(minimum: int, config: Any, *names: str) -> None:
 
 
 def check_positive(config: Any, *names: str) -> None:
-    """Checks that fields of a config are above 0.
-
-    Raises:
-        InputError: A field is not, or is NaN. The message gives the name and the value
-            of the field.
-    """
+    """Checks that fields of a config are above 0, and not NaN."""
     for name in names:
         positive(name, getattr(config, name))
 
 
 def positive(name: str, value: float) -> float:
-    """Returns the value of a parameter that must be above 0.
-
-    Raises:
-        InputError: It is not, or is NaN.
-    """
+    """Returns the value of a parameter, which must be above 0 and not NaN."""
     if not value > 0:
         raise InputError(f"{name} must be above 0. Received: {value}.")
     return float(value)
 
 
 def check_between(minimum: float, maximum: float, config: Any, *names: str) -> None:
-    """Checks that fields of a config are in [minimum, maximum].
-
-    Raises:
-        InputError: A field is outside the range. The message gives the name and the
-            value of the field.
-    """
+    """Checks that fields of a config are in [minimum, maximum]."""
     for name in names:
         value = getattr(config, name)
         if not minimum <= value <= maximum:
@@ -139,33 +116,20 @@ def check_between(minimum: float, maximum: float, config: Any, *names: str) -> N
 
 
 def check_choice(choices: Collection[str], name: str, value: str) -> None:
-    """Checks that a parameter has one of the allowed values.
-
-    Raises:
-        InputError: The parameter has another value. The message gives the name and the
-            value of the parameter, and the allowed values.
-    """
+    """Checks that a parameter has one of the allowed values."""
     if value not in choices:
         allowed = ", ".join(choice or "''" for choice in choices)
         raise InputError(f"{name} must be one of {allowed}. Received: {value!r}.")
 
 
 def check_choices(config: Any) -> None:
-    """Checks that fields of a config have one of the values in its `CHOICES`.
-
-    Raises:
-        InputError: A field has another value; see `check_choice`.
-    """
+    """Checks that fields of a config have one of the values in its `CHOICES`."""
     for name, choices in config.CHOICES.items():
         check_choice(choices, name, getattr(config, name))
 
 
 def check_label_names(labels: Sequence[str], source: str) -> None:
-    """Checks that labels differ and can stand in a line of a file of predictions.
-
-    Raises:
-        InputError: A label is empty, repeated, or has a tab or several lines.
-    """
+    """Checks that labels differ and can stand in a line of a file of predictions."""
     seen: set[str] = set()
     for number, label in enumerate(labels):
         is_one_line = (
@@ -193,11 +157,13 @@ def visible(text: str) -> str:
     """
     category = unicodedata.category
     shown = []
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         is_kept = character in "\n\t" or category(character) not in ("Cc", "Cf")
         if character in "\u200c\u200d":
-            neighbors = text[place - 1 : place] + text[place + 1 : place + 2]
-            of_letters = [each for each in neighbors if category(each)[0] in "LM"]
+            neighbors = text[index - 1 : index] + text[index + 1 : index + 2]
+            of_letters = [
+                neighbor for neighbor in neighbors if category(neighbor)[0] in "LM"
+            ]
             is_kept = len(of_letters) == 2
         shown.append(character if is_kept else ascii(character)[1:-1])
     return "".join(shown)

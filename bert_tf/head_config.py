@@ -89,14 +89,14 @@ class HeadConfig:
             InputError: The model has too few blocks.
         """
         name = self.feature_layers or "last"
-        found = tuple(range(num_hidden_layers + 1)[_STATES[name]])
+        numbers = tuple(range(num_hidden_layers + 1)[_STATES[name]])
         # With too few blocks, the embeddings are among the last states.
-        if 0 in found and name != "embeddings":
+        if 0 in numbers and name != "embeddings":
             raise InputError(
                 f"feature_layers={name!r} needs more blocks than the "
                 f"{num_hidden_layers} of this model. Give feature_layers='last'."
             )
-        return found
+        return numbers
 
     def __str__(self) -> str:
         layers = (

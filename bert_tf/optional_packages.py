@@ -9,20 +9,14 @@ from bert_tf.errors import InputError
 
 
 def import_package(module: str, extra: str, user: str) -> Any:
-    """Returns a module of a package that an extra installs.
+    """Returns a module, such as "pyarrow.parquet", of a package that an extra installs.
 
     ONNX Runtime since 1.29 and OpenVINO send events to their makers, with an identifier
     that they keep in the home folder. This is switched off, unless the user has set
     ORT_DISABLE_TELEMETRY or imported the package openvino_telemetry before.
 
-    Args:
-        module: The module, such as "pyarrow.parquet".
-        extra: The extra, such as "parquet".
-        user: What needs the package, for the message, such as "The page".
-
-    Raises:
-        InputError: The package is not installed; or it cannot be imported, and the
-            message has the reason.
+    An `InputError`, whose message starts with `user` (what needs the package), tells
+    how to install a missing package, or why the package cannot be imported.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     # OpenVINO works without this package; the import of None fails.

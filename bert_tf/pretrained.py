@@ -77,14 +77,14 @@ class Pretrained:
         random. Further keys are those of the checkpoint, such as `labels` (list of
         str), `pair` (bool) and `max_seq_length` (int).
         """
-        found = self.contents
-        if found is None:
+        contents = self.contents
+        if contents is None:
             return {}
         return {
-            **found.extra,
-            "source": found.source,
-            "dialect": found.dialect,
-            "global_step": found.global_step,
+            **contents.extra,
+            "source": contents.source,
+            "dialect": contents.dialect,
+            "global_step": contents.global_step,
         }
 
     @property
@@ -93,9 +93,10 @@ class Pretrained:
 
         If there is none, `tokenizer` raises an error.
         """
-        found = self.contents
+        contents = self.contents
         return bool(
-            self.vocab_file or (found and (found.vocabulary or found.tokenizer_problem))
+            self.vocab_file
+            or (contents and (contents.vocabulary or contents.tokenizer_problem))
         )
 
     @functools.cached_property
@@ -107,20 +108,20 @@ class Pretrained:
                 casing does not match the model, or a Hugging Face tokenizer has
                 unsupported settings.
         """
-        found = self.contents or CheckpointContents("random weights", "", {})
-        if not self.vocab_file and found.vocabulary_for_tokenizer() is None:
+        contents = self.contents or CheckpointContents("random weights", "", {})
+        if not self.vocab_file and contents.vocabulary_for_tokenizer() is None:
             raise InputError(
                 "The vocabulary is unknown. Give vocab_file, or an init_checkpoint "
                 "with a vocab.txt in the same folder."
             )
 
-        found = dataclasses.replace(found, config=self.config)
-        found = with_tokenizer(found, self.vocab_file, self.do_lower_case)
-        vocabulary = found.vocabulary or []
+        contents = dataclasses.replace(contents, config=self.config)
+        contents = with_tokenizer(contents, self.vocab_file, self.do_lower_case)
+        vocabulary = contents.vocabulary or []
         check_size(
-            vocabulary, self.config.vocab_size, f"the vocabulary of {found.source}"
+            vocabulary, self.config.vocab_size, f"the vocabulary of {contents.source}"
         )
-        return BertTokenizer(vocabulary, found.do_lower_case)
+        return BertTokenizer(vocabulary, contents.do_lower_case)
 
     def assign(self, model: BertEncoder | BertTaskModel) -> AssignmentReport:
         """Sets the weights of a model, and logs the names of those that were not set.
@@ -352,11 +353,7 @@ def read_pretrained(
     vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
 ) -> Pretrained:
-    """Reads a checkpoint as `load` does, but refuses files of Keras.
-
-    Raises:
-        InputError: As in `load`.
-    """
+    """Reads a checkpoint as `load` does, but refuses files of Keras."""
     contents = read_weights(os.fspath(init_checkpoint)) if init_checkpoint else None
 
     if bert_config_file:

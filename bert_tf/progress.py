@@ -42,8 +42,7 @@ class Progress:
         total: The total number of units, or None if unknown.
         unit: Name of a unit, such as "sentences".
         done: The number of units that an earlier run completed.
-        log_end: Whether the line at the end is logged too, also for work that takes no
-            time.
+        log_end: Whether to log a line at the end, also for work that takes no time.
     """
 
     description: str
@@ -106,11 +105,6 @@ def map_in_order(
     """Applies a function in several threads, and yields the results in order.
 
     At most two items per thread are in memory.
-
-    Args:
-        function: The function.
-        items: Its arguments.
-        threads: The number of threads; by default, one per core.
     """
     waiting: collections.deque[concurrent.futures.Future[Result]] = collections.deque()
     with concurrent.futures.ThreadPoolExecutor(threads) as pool:

@@ -25,7 +25,6 @@ class Feature:
             `parser` converts all integers to int32.
         shape: Sizes or shape letters, without the batch dimension; () for one number
             per record.
-        meaning: Description of the values.
         aliases: Keys of the same feature in record files of other programs.
     """
 
@@ -167,15 +166,10 @@ def unmasked_lengths(values: Mapping[str, Any]) -> Any:
 
 
 def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
-    """Serializes a batch of examples.
+    """Serializes B examples, each as a `tf.train.Example`.
 
-    Args:
-        columns: For each feature of the table, an array [B, ...]; int64 features accept
-            any integer dtype.
-        table: The features to write.
-
-    Returns:
-        B serialized examples, each of which is a `tf.train.Example`.
+    `columns` has an array [B, ...] for each feature of the table. Values of int64
+    features may have any integer dtype.
     """
     if not len(columns[table[0].name]):
         return []
@@ -198,7 +192,6 @@ def parser(
     """Returns a function for `tf.data.Dataset.map` that parses a batch of examples.
 
     Args:
-        table: The features to read.
         sizes: Size by shape letter, such as {"S": 128, "P": 20}.
         names: For each feature name the key in the files, as `names_in` returns them.
             By default, the keys are the feature names.
@@ -247,10 +240,7 @@ def to_int32(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values_in(record: bytes) -> Any:
-    """Returns the features of a serialized `tf.train.Example` by key.
-
-    None if it is not one.
-    """
+    """Returns the features of a serialized `tf.train.Example` by key, or None if it is not one."""
     import tensorflow as tf
 
     try:
@@ -260,35 +250,29 @@ def values_in(record: bytes) -> Any:
 
 
 def names_in(example: bytes, table: Table, sizes: Sizes, path: str) -> dict[str, str]:
-    """Checks one example of a file against the table and the expected lengths.
-
-    Args:
-        example: A serialized `tf.train.Example`.
-        table: The required features.
-        sizes: Size by shape letter, such as {"S": 128, "P": 20}.
-        path: Path of the file, for the error message.
-
-    Returns:
-        A dict: for each feature name, the key of the feature in this file.
+    """Checks one example of a file, and returns the key of each feature in this file.
 
     Raises:
-        InputError: A feature is missing or does not have the expected length.
+        InputError: A feature of the table is missing, or its length differs from
+            `sizes`.
     """
-    found = values_in(example)
-    if found is None:
+    features = values_in(example)
+    if features is None:
         raise InputError(f"{path} contains a record that is not a tf.train.Example.")
 
     names = {}
     for feature in table:
-        name = next((n for n in (feature.name, *feature.aliases) if n in found), None)
+        name = next(
+            (n for n in (feature.name, *feature.aliases) if n in features), None
+        )
         if name is None:
             raise InputError(
                 f"{path} has no feature {feature.name}. It has: "
-                f"{', '.join(sorted(found))}."
+                f"{', '.join(sorted(features))}."
             )
 
         # The number of values must be that of the shape.
-        lists = found[name]
+        lists = features[name]
         length = len(lists.int64_list.value) or len(lists.float_list.value)
         expected = int(np.prod(shape_of(feature, sizes)))
         if feature.dtype in wire_format.PACKED:

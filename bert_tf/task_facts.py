@@ -13,9 +13,7 @@ SETTING, DECISION, ROOM = {"use": "setting"}, {"use": "decision"}, {"use": "room
 
 @dataclasses.dataclass(frozen=True)
 class TaskFacts:
-    """Facts about a task. A task with more of them has a subclass.
-
-    All values are JSON values.
+    """Facts about a task, as JSON values. A task with further facts has a subclass.
 
     A field with the metadata `SETTING`, `DECISION` or `ROOM` may have another value
     when the trained model is used. All other fields must be equal then, except for
@@ -23,8 +21,7 @@ class TaskFacts:
     omitted.
 
     Attributes:
-        task: The name of the task.
-        task_type: The kind of the task: "classification", "span" or any other text.
+        task_type: "classification", "span" or any other text.
         labels: The labels in the order of the model's outputs; None for a task without
             labels.
     """
@@ -51,11 +48,11 @@ class TaskFacts:
         return {name: value for name, value in values.items() if name != "task"}
 
     def _values(self, without: tuple[str, ...]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value, use = getattr(self, field.name), field.metadata.get("use")
             if isinstance(value, HeadConfig):
                 value, use = (None if value.is_default else value.to_dict()), "head"
             if value is not None and use not in without:
-                found[field.name] = list(value) if isinstance(value, tuple) else value
-        return found
+                values[field.name] = list(value) if isinstance(value, tuple) else value
+        return values

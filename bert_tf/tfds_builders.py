@@ -8,16 +8,10 @@ _MAX_REASON = 200
 
 
 def open_builder(name: str, data_dir: Path | None, prepare: bool = False) -> Any:
-    """Returns the `tfds.core.DatasetBuilder` of a data set.
+    """Returns the `tfds.core.DatasetBuilder` of a data set, such as "glue/mrpc".
 
-    Args:
-        name: The name of the data set, such as "glue/mrpc".
-        data_dir: Folder of prepared data sets; None or "" for the default of
-            tensorflow-datasets.
-        prepare: Whether to download and prepare the data set if needed.
-
-    Raises:
-        InputError: There is no such data set, or it cannot be read or downloaded.
+    A `data_dir` of None or "" is the default of tensorflow-datasets. With `prepare`,
+    the data set is downloaded and prepared if needed.
     """
     import tensorflow_datasets as tfds
 

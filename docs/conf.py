@@ -53,7 +53,7 @@ napoleon_use_rtype = False
 # No links lead to the documentation of other packages, to type variables and to
 # internal classes.
 nitpick_ignore_regex = [
-    ("py:.*", r"(collections|contextlib|keras|np|numpy|os|tensorflow|tf)\..*"),
+    ("py:.*", r"(collections|contextlib|keras|np|numpy|os|tempfile|tensorflow|tf)\..*"),
     ("py:.*", r"(dict|tuple)\[.*"),
     ("py:.*", r"bert_tf\.training\.trainer\.ObjectiveT"),
     (

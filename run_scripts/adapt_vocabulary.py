@@ -103,10 +103,10 @@ def _read_model() -> tuple["CheckpointContents", "BertTokenizer"]:
     from bert_tf.conversion.writer import check_target
     from bert_tf.pretrained import read_pretrained
 
-    given = FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file
-    check_target(FLAGS.output_dir, "bert-tf", *filter(None, given))
+    paths = FLAGS.init_checkpoint, FLAGS.bert_config_file, FLAGS.vocab_file
+    check_target(FLAGS.output_dir, "bert-tf", *filter(None, paths))
     casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    model = read_pretrained(*given, do_lower_case=casing)
+    model = read_pretrained(*paths, do_lower_case=casing)
     if model.contents is None:
         raise InputError("The model is unknown. Give --init_checkpoint.")
     tokenizer = model.tokenizer

@@ -78,11 +78,7 @@ def main() -> None:
 
 
 def check_flags() -> None:
-    """Checks the flags as far as this is possible without the model.
-
-    Raises:
-        InputError: A file is missing, the port is in use, or gradio is not installed.
-    """
+    """Checks, without the model, that files exist, the port is free and gradio is installed."""
     shared_flags.check_paths_exist(FLAGS.model, FLAGS.examples)
     import_package("gradio", "demo", "The page")
     try:

@@ -73,11 +73,7 @@ def layers() -> tuple[int, ...]:
 
 
 def read_lines(paths: Iterable[str]) -> list[str]:
-    """Returns the lines of text files.
-
-    Raises:
-        InputError: A file is not valid UTF-8, or there are no lines.
-    """
+    """Returns the lines of text files, which must be UTF-8; there must be at least one line."""
     lines: list[str] = []
     for path in paths:
         for text, _ in text_formats.read_lines(path):
@@ -107,8 +103,10 @@ def main() -> None:
     from bert_tf.feature_extraction.extractor import FeatureExtractor, LineFeatures
     from bert_tf.modeling import BertEncoder
 
-    found = text_formats.input_files(FLAGS.input_file, "text", "", allow_pipes=True)
-    lines = read_lines(found)
+    input_paths = text_formats.input_files(
+        FLAGS.input_file, "text", "", allow_pipes=True
+    )
+    lines = read_lines(input_paths)
 
     # Check the output before the model is loaded.
     model_files = filter(None, (FLAGS.vocab_file, FLAGS.bert_config_file))
@@ -116,7 +114,7 @@ def main() -> None:
     feature_files.check_output(
         FLAGS.output_file,
         FLAGS.output_format,
-        [*found, *model_files, casing_file],
+        [*input_paths, *model_files, casing_file],
         FLAGS.init_checkpoint,
         shards=-(-len(lines) // FLAGS.lines_per_shard),
     )

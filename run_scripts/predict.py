@@ -149,12 +149,7 @@ def _table_ending() -> str:
 
 
 def check_flags() -> None:
-    """Checks the flags as far as this is possible without the model.
-
-    Raises:
-        InputError: The flags of the texts do not belong together, or there is no such
-            model or file.
-    """
+    """Checks the flags as far as this is possible without the model."""
     # The texts come from one place.
     has_question, has_context = FLAGS.question is not None, FLAGS.context is not None
     is_one = has_question or has_context or bool(FLAGS.choice)
@@ -196,12 +191,7 @@ def check_flags() -> None:
 
 
 def items(predictor: "Predictor") -> Iterator[predictions.Item]:
-    """Yields each input line with its texts.
-
-    Raises:
-        InputError: The file is missing, or a line is not valid UTF-8 or does not have
-            the texts that the model takes.
-    """
+    """Yields each input line with its texts."""
     # One example, as flags.
     if FLAGS.choice:
         texts = [FLAGS.context, *FLAGS.choice]

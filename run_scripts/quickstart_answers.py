@@ -13,12 +13,9 @@ import tensorflow_text  # noqa: F401  # registers the operations of the tokenize
 
 
 def classify(model_dir: str, test_file: str, output_file: str) -> None:
-    """Prints some predictions, and writes accuracy and time.
+    """Prints some predictions, and writes accuracy and time to `output_file`, as JSON.
 
-    Args:
-        model_dir: A version of an exported model.
-        test_file: Rows of a text and its label, after a header line.
-        output_file: The JSON file to write.
+    `test_file` has rows of a text and its label, after a header line.
     """
     model = tf.saved_model.load(model_dir).signatures["serving_default"]
     with open(test_file, encoding="utf-8", newline="\n") as file:
@@ -28,19 +25,21 @@ def classify(model_dir: str, test_file: str, output_file: str) -> None:
     # The first call takes longer, so it is not measured.
     model(text=tf.constant(texts[:64]))
     started = time.monotonic()
-    found: list[tuple[str, float]] = []
+    predictions: list[tuple[str, float]] = []
     for first in range(0, len(texts), 64):
         answer = model(text=tf.constant(texts[first : first + 64]))
         labels = [label.decode() for label in answer["label"].numpy()]
         probabilities = answer["probabilities"].numpy().max(axis=1).tolist()
-        found += zip(labels, probabilities, strict=True)
+        predictions += zip(labels, probabilities, strict=True)
     secs = time.monotonic() - started
 
     assert "bert_tf" not in sys.modules
-    for text, (label, probability) in zip(texts[:5], found, strict=False):
+    for text, (label, probability) in zip(texts[:5], predictions, strict=False):
         print(f"{label:12s} {probability:.2f}  {text[:100]}")
 
-    correct = sum(label == row[1] for (label, _), row in zip(found, rows, strict=True))
+    correct = sum(
+        label == row[1] for (label, _), row in zip(predictions, rows, strict=True)
+    )
     with open(output_file, "w", encoding="utf-8") as file:
         json.dump(
             {"texts": len(texts), "secs": secs, "accuracy": correct / len(texts)}, file

@@ -1,7 +1,7 @@
 r"""Fine-tunes BERT to classify sentences or pairs, evaluates it, and predicts labels.
 
-    python run_scripts/run_classifier.py --task_name=MRPC --do_train=true \
-    --do_eval=true \
+    python run_scripts/run_classifier.py --task_name=MRPC \
+        --do_train=true --do_eval=true \
         --data_dir=$GLUE_DIR/MRPC --vocab_file=$BERT_DIR/vocab.txt \
         --bert_config_file=$BERT_DIR/bert_config.json \
         --init_checkpoint=$BERT_DIR/bert_model.ckpt \
@@ -109,14 +109,7 @@ def main() -> None:
 
 
 def make_task(location: DataLocation) -> Task:
-    """Returns the task of --task_name.
-
-    Without training, the trained model gives --long_texts.
-
-    Raises:
-        InputError: A flag has no effect, or the trained model or the data set cannot be
-            read.
-    """
+    """Returns the task of --task_name; without training, the model gives --long_texts."""
     long_texts = LongTexts(
         **trained_run.values_or_trained("long_texts", "doc_stride", "max_windows")
     )
@@ -130,7 +123,7 @@ def _make_task(location: DataLocation) -> Task:
     name = _task_name()
     if name != "xnli" and FLAGS["xnli_language"].present:
         raise InputError("--xnli_language has no effect without --task_name=xnli.")
-    if name != "custom" and any(FLAGS[each].present for each in _OWN_DATA):
+    if name != "custom" and any(FLAGS[flag].present for flag in _OWN_DATA):
         raise InputError(f"--{', --'.join(_OWN_DATA)} are for --task_name=custom.")
     if name == "xnli":
         return xnli(FLAGS.xnli_language)
@@ -138,11 +131,7 @@ def _make_task(location: DataLocation) -> Task:
 
 
 def _task_name() -> str:
-    """Returns the name of the task in lower case.
-
-    Raises:
-        InputError: --task_name is unknown.
-    """
+    """Returns the name of the task in lower case, after a check that it is known."""
     name = FLAGS.task_name.lower()
     try:
         return name if name in _OTHER_TASKS else glue_task(name).name
@@ -153,10 +142,7 @@ def _task_name() -> str:
 
 
 def _make_custom_task(location: DataLocation) -> Task:
-    """Returns the task for the user's data.
-
-    Without training, the model gives the defaults.
-    """
+    """Returns the task for the user's data; without training, the model gives the defaults."""
     settings = trained_run.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:

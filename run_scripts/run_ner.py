@@ -80,10 +80,7 @@ def main() -> None:
 
 
 def make_task(_: DataLocation) -> Task:
-    """Returns the task.
-
-    Without training, the trained model gives the default of the context.
-    """
+    """Returns the task; without training, the trained model gives --document_context."""
     from bert_tf.tasks.ner.ner_task import NerTask
 
     return NerTask(

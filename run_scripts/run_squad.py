@@ -1,7 +1,7 @@
 r"""Fine-tunes BERT to answer questions about a text (SQuAD), and predicts answers.
 
-    python run_scripts/run_squad.py --do_train=true \
-    --train_file=$SQUAD_DIR/train-v1.1.json \
+    python run_scripts/run_squad.py \
+        --do_train=true --train_file=$SQUAD_DIR/train-v1.1.json \
         --do_predict=true --predict_file=$SQUAD_DIR/dev-v1.1.json \
         --vocab_file=$BERT_DIR/vocab.txt --bert_config_file=$BERT_DIR/bert_config.json \
         --init_checkpoint=$BERT_DIR/bert_model.ckpt --train_batch_size=12 \
@@ -85,13 +85,7 @@ def main() -> None:
 
 
 def make_task(_: DataLocation) -> Task:
-    """Returns the task.
-
-    Without training, the trained model gives the defaults of the windows.
-
-    Raises:
-        InputError: A setting is out of range.
-    """
+    """Returns the task; without training, the trained model gives the defaults of flags."""
     from bert_tf.tasks.squad.squad_task import SquadTask
 
     windows = WindowSettings(
@@ -105,12 +99,7 @@ def make_task(_: DataLocation) -> Task:
 
 
 def _average() -> None:
-    """Writes the answers of an ensemble.
-
-    Raises:
-        InputError: A file is missing or malformed, or the files differ in their
-            questions.
-    """
+    """Writes the answers of an ensemble, unless the folder contains a run."""
     shared_flags.check_output_dir(())
     from bert_tf.tasks.squad import ensemble
     from bert_tf.training.lifecycle.run_folder import RunFolder

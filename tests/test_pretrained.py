@@ -1,7 +1,9 @@
 """`load` and `save_checkpoint`: the way of a model through the library."""
 
+import inspect
 import logging
 import os
+import re
 
 import numpy as np
 import pytest
@@ -52,7 +54,15 @@ def test_import_of_the_package_imports_nothing_slow():
 
 def test_every_public_name_is_documented():
     for name in bert_tf.__all__:
-        assert getattr(bert_tf, name).__doc__, name
+        value = getattr(bert_tf, name)
+        text = inspect.getdoc(value) or ""
+        arguments = inspect.signature(value).parameters if text else {"docstring"}
+        missing = [
+            each
+            for each in arguments
+            if each not in ("args", "kwargs") and not re.search(rf"\b{each}\b.*:", text)
+        ]
+        assert not missing, name
     with pytest.raises(AttributeError, match="has no attribute 'BertForEverything'"):
         _ = bert_tf.BertForEverything
 

@@ -20,13 +20,7 @@ _EXAMPLE_LINES = 10  # for a model of vectors
 def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[str]]:
     """Returns the texts of each example: a text for each box of the page.
 
-    Args:
-        predictor: The model.
-        kind: The kind of its predictions; see `demo_answers.kind_of`.
-        path: The file of the examples. None for one example for the kind.
-
-    Raises:
-        InputError: The file cannot be read.
+    If `path` is None, returns one example for the kind (see `demo_answers.kind_of`).
     """
     names = predictor.names
     lists = predictor.list_names
@@ -35,7 +29,7 @@ def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[st
         form = TableFormat()
         columns = [None] * len(names)
         remedy = f"Name the columns {', '.join(names)}."
-        found: Iterator[tuple[Any, Any]] = (
+        items: Iterator[tuple[Any, Any]] = (
             prediction_tables.read_rows(
                 path,
                 names,
@@ -47,14 +41,14 @@ def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[st
             if form.ending_of(path)
             else prediction_tables.texts_of_lines(files.read_lines(path), names, lists)
         )
-        rows = [texts for _, texts in itertools.islice(found, _MAX_EXAMPLES)]
+        rows = [texts for _, texts in itertools.islice(items, _MAX_EXAMPLES)]
         if kind == IN_LINES:
             rows = [[[text for (text,) in rows[:_EXAMPLE_LINES]]]]
     return [
         [
             text
             if isinstance(text, str)
-            else "\n".join(" ".join(each.splitlines()) for each in text)
+            else "\n".join(" ".join(entry.splitlines()) for entry in text)
             for text in texts
         ]
         for texts in rows
@@ -62,16 +56,7 @@ def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[st
 
 
 def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
-    """Returns the page, a `gradio.Blocks`.
-
-    Args:
-        predictor: The model.
-        title: The title of the page.
-        examples: The file of the examples, or None.
-
-    Raises:
-        InputError: The file cannot be read.
-    """
+    """Returns the page, a `gradio.Blocks`; `examples` is the file of the examples, or None."""
     # The first answer shows the kind of the model, and makes the next ones fast.
     names = predictor.names
     lists = predictor.list_names
@@ -81,7 +66,9 @@ def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
         shown, facts = ask(predictor, kind, texts)
         table = shown.table and _styled(shown.table)
         details = (shown.bars, shown.parts, table)
-        updates = [gr.update(value=each, visible=each is not None) for each in details]
+        updates = [
+            gr.update(value=detail, visible=detail is not None) for detail in details
+        ]
         return [shown.headline, *updates, facts]
 
     in_lines = lists_of(predictor, kind)
@@ -111,7 +98,7 @@ def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
 
 
 def _styled(rows: Sequence[Sequence[Any]]) -> Any:
-    """Returns a table, whose first row has the columns, with a color for each number."""
+    """Returns a table with a color for each number; the first row has the names of the columns."""
     import pandas as pd
 
     def color(cell: Any) -> str:

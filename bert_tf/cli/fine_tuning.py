@@ -66,7 +66,7 @@ class ProgramFlags:
 
 
 def define_flags(program: ProgramFlags) -> None:
-    """Defines the flags of a program for fine-tuning that others have too."""
+    """Defines the flags of a program that other programs for fine-tuning have too."""
     # Data and output.
     flags.DEFINE_string("output_dir", None, "Folder of this run.", required=True)
     config_flags.define(
@@ -179,14 +179,9 @@ def run_task(
     """Trains, evaluates and predicts.
 
     Args:
-        program: The flags of the program.
-        make_task: Builds the task from the flags and the place of its data.
         next_step: The command to run next if the model is not exported, with {} for the
             path of the trained model; for the last line of the output.
-        phases: The phases to run; None for those of the flags.
-
-    Raises:
-        InputError: A flag, a file or the folder of an earlier run is not valid.
+        phases: The phases to run; None for the phases of the flags.
     """
     location = _data_location(program)
     phases = phases or RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
@@ -237,11 +232,7 @@ def run_task(
 
 
 def _data_location(program: ProgramFlags) -> DataLocation:
-    """Returns the place of the data.
-
-    Raises:
-        InputError: Two places are given.
-    """
+    """Returns the location of the data, of which the flags may give only one."""
     test_file = FLAGS.predict_file
     if program.splits:
         if FLAGS.test_file and test_file:
@@ -262,16 +253,7 @@ def _data_location(program: ProgramFlags) -> DataLocation:
 
 
 def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
-    """Returns the settings of a run, which are read once, and without TensorFlow.
-
-    Args:
-        program: The flags of the program.
-        phases: The phases to run.
-
-    Raises:
-        InputError: A value is out of range, flags contradict each other, or
-            --output_dir cannot be used.
-    """
+    """Returns the settings of a run, which are read once, and without TensorFlow."""
     shared_flags.check_output_dir(program.inputs)
     config = config_flags.build(FineTuningConfig)
     runtime = shared_flags.runtime_config()
@@ -304,27 +286,21 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
 
 
 def _distillation_config(program: ProgramFlags) -> DistillationConfig | None:
-    """Returns the settings of the teacher; None without a teacher or training.
-
-    Raises:
-        InputError: A value is out of range, or a flag has no effect.
-    """
+    """Returns the settings of the teacher; None without a teacher or training."""
     names = [field.name for field in dataclasses.fields(DistillationConfig)]
     if program.features:  # the cache has an effect without a teacher too
         names.remove("feature_cache_dir")
-    given = [name for name in names if FLAGS[name].present]
-    if given and not FLAGS.teacher:
-        raise InputError(f"--{given[0]} needs the folder of a run as --teacher.")
-    settings = config_flags.build(DistillationConfig) if given else None
+    present_flags = [name for name in names if FLAGS[name].present]
+    if present_flags and not FLAGS.teacher:
+        raise InputError(
+            f"--{present_flags[0]} needs the folder of a run as --teacher."
+        )
+    settings = config_flags.build(DistillationConfig) if present_flags else None
     return settings if FLAGS.do_train else None
 
 
 def _head_config(program: ProgramFlags) -> HeadConfig:
-    """Returns the layers of the head that a run trains.
-
-    Raises:
-        InputError: A flag is out of range, or has no effect with the other flags.
-    """
+    """Returns the layers of the head that a run trains, after a check of the flags."""
     shared_flags.check_effect("head", "bilstm", ("lstm_layers", "lstm_size"))
     layers = None
     if program.features:
@@ -339,14 +315,10 @@ def _head_config(program: ProgramFlags) -> HeadConfig:
 
 
 def _check_export_dir(export_dir: str, output_dir: str) -> None:
-    """Checks, before the training, that the model can be exported to a folder.
-
-    Raises:
-        InputError: The folder cannot be written, or the run writes to it or removes it.
-    """
+    """Checks that the folder is writable, and that the run does not write or remove it."""
     of_run = [os.path.join(output_dir, name) for name in ("checkpoints", "best")]
     is_output = is_inside(export_dir, output_dir) and is_inside(output_dir, export_dir)
-    if is_output or any(is_inside(export_dir, each) for each in of_run):
+    if is_output or any(is_inside(export_dir, path) for path in of_run):
         raise InputError(
             f"--export_dir={export_dir} would contain files of the run in "
             "--output_dir. Give another folder for the exported versions."
@@ -357,9 +329,7 @@ def _check_export_dir(export_dir: str, output_dir: str) -> None:
 def _export(checkpoint: str, names: Sequence[str]) -> None:
     """Writes the SavedModel of the trained model, in a process that uses no GPU.
 
-    Args:
-        checkpoint: The trained model.
-        names: The flags that this process gets too, if they are given.
+    The process also gets the flags `names`, if they are given.
     """
     command = [
         sys.executable,

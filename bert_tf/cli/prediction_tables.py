@@ -33,17 +33,10 @@ def read_rows(
     """Yields each row of a table, and its value for each input of a model.
 
     Args:
-        path: A table, as `tables.column_values` reads it.
-        inputs: The names of the inputs.
         lists: Those of `inputs` that are lists of texts.
         columns: For each input, its column, or None for the default. A list of texts is
             a column with lists, or several columns, separated by commas.
-        table_format: The form of the table.
         remedy: The end of the message about a missing column; see `column_values`.
-
-    Raises:
-        InputError: The table is malformed, a column is missing, or a value is not a
-            text.
     """
     read = functools.partial(
         column_values, path, with_row=True, table_format=table_format, remedy=remedy
@@ -52,9 +45,11 @@ def read_rows(
     # The column of each input, whose default depends on the columns of the table.
     first: Row = next((row for _, (row,) in read(())), {})
     names = []
-    for name, given in zip(inputs, columns, strict=False):
+    for name, column_name in zip(inputs, columns, strict=False):
         usual = _USUAL.get(name, name)
-        names.append(given or (usual if usual in first and name not in first else name))
+        names.append(
+            column_name or (usual if usual in first and name not in first else name)
+        )
 
     # A list of texts may be in several columns.
     parts = [name.split(",") for name in names]
@@ -62,13 +57,13 @@ def read_rows(
     parameters = [PARAMETERS[number] for number, part in enumerate(parts) for _ in part]
 
     for number, (*_, row) in read(flat, (), parameters):
-        place = place_of(path, number)
+        location = place_of(path, number)
         yield (
             row,
             [
-                _texts(row, part, place)
+                _texts(row, part, location)
                 if name in lists
-                else text_of(row[part[0]], place)
+                else text_of(row[part[0]], location)
                 for name, part in zip(inputs, parts, strict=False)
             ],
         )
@@ -89,13 +84,8 @@ def texts_of_lines(
 ) -> Iterator[tuple[str, Texts]]:
     """Yields each line, and its value for each input of a model.
 
-    Args:
-        lines: The lines, with the texts separated by one of `SEPARATORS`.
-        inputs: The names of the inputs.
-        lists: Those of `inputs` that are lists of texts.
-
-    Raises:
-        InputError: The model takes several texts, and a line has no separator.
+    If the model takes several texts, one of `SEPARATORS` must separate them. `lists`
+    are the inputs that are lists of texts.
     """
     for number, line in enumerate(lines, start=1):
         if lists:
@@ -108,16 +98,7 @@ def texts_of_lines(
 
 
 def _split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
-    """Splits a line into two or more texts.
-
-    Args:
-        text: The line.
-        number: Number of the line, from 1.
-        maxsplit: The largest number of separators; -1 for any number.
-
-    Raises:
-        InputError: The line has no separator.
-    """
+    """Splits a line at up to `maxsplit` separators (-1 for all); it must have at least one."""
     for separator in SEPARATORS:
         if separator in text:
             return text.split(separator, maxsplit)
@@ -134,10 +115,7 @@ def _split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
 def write_lines(
     rows: Iterable[Row], ending: str, stream: IO[str], header: bool = True
 ) -> None:
-    """Writes rows as a .jsonl, .csv or .tsv table.
-
-    Lists and dicts in a cell are JSON.
-    """
+    """Writes rows as a .jsonl, .csv or .tsv table; lists and dicts in a cell are JSON."""
     if ending == ".jsonl":
         for row in rows:
             stream.write(json.dumps(row, ensure_ascii=False, default=str) + "\n")
@@ -171,10 +149,7 @@ def _plain(value: Any) -> Any:
 
 
 def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:
-    """Writes rows as a Parquet file.
-
-    The columns of the file `source` keep their types.
-    """
+    """Writes rows as a Parquet file; the columns of the file `source` keep their types."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -187,10 +162,10 @@ def write_parquet(rows: Iterable[Row], source: str, path: str) -> None:
             for r in batch
         ]
         if writer is None:
-            found = pa.Table.from_pylist(batch).schema
+            schema = pa.Table.from_pylist(batch).schema
             fields = [
-                known.field(n) if n in known.names else found.field(n)
-                for n in found.names
+                known.field(n) if n in known.names else schema.field(n)
+                for n in schema.names
             ]
             writer = pa.parquet.ParquetWriter(path, pa.schema(fields))
         writer.write_table(pa.Table.from_pylist(batch, schema=writer.schema))

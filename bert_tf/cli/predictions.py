@@ -37,16 +37,8 @@ def read_items(
 ) -> Iterator[Item]:
     """Yields the lines or rows that a model is to predict.
 
-    Args:
-        predictor: The model.
-        texts: Lines instead of a file.
-        path: A table or a file of lines. None for stdin.
-        columns: The columns of a table; see `prediction_tables.read_rows`.
-        form: The form of a table, and the encoding.
-
-    Raises:
-        InputError: The file is missing or contains JSON, or has another encoding, or a
-            line or row does not have the texts that the model takes.
+    These are the lines `texts`, or else the content of `path`, a table or a file of
+    lines. If `path` is None, stdin is read.
     """
     names = predictor.names
     lists = predictor.list_names
@@ -98,12 +90,8 @@ def predict(
 ) -> Iterator[Prediction]:
     """Yields each line or row with its prediction.
 
-    Args:
-        predictor: The model.
-        items: The lines or rows, with their texts.
-        block_size: The number of texts that are read, and sorted by their lengths, at a
-            time.
-        has_file: Whether the predictions are written to a file.
+    `block_size` is the number of texts that are read, and sorted by their lengths, at a
+    time. `has_file` says whether the predictions are written to a file.
     """
     # A bar and the predictions would be mixed on a terminal.
     shown = Progress("predicting", None, "texts", log_end=has_file)
@@ -118,8 +106,8 @@ def predict(
                 yield (
                     line,
                     {
-                        name: each.tolist() if hasattr(each, "tolist") else each
-                        for name, each in values.items()
+                        name: value.tolist() if hasattr(value, "tolist") else value
+                        for name, value in values.items()
                     },
                 )
 
@@ -138,20 +126,18 @@ def write(
     table: str | None,
     header: bool,
 ) -> None:
-    """Writes predictions to a file, or to the standard output.
+    """Writes predictions to the file `path`, or to the standard output if it is None.
 
     Args:
-        predictions: The lines or rows, with their predictions.
-        path: The file. None for the standard output.
         ending: The ending of the table to write; "" for lines of text.
-        table: The input file.
+        table: The input file, whose columns keep their types in a Parquet file.
         header: Whether a table gets a line with the names of its columns.
     """
     from bert_tf.export.output_decoding import as_columns
 
     rows = (
-        with_prediction(line if isinstance(line, dict) else {"text": line}, each)
-        for line, each in predictions
+        with_prediction(line if isinstance(line, dict) else {"text": line}, values)
+        for line, values in predictions
     )
     with contextlib.ExitStack() as stack:
         stream = sys.stdout

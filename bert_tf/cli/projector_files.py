@@ -32,15 +32,7 @@ embeddings {{
 
 
 def check_folder(folder: str, source: str | None) -> None:
-    """Checks, before the work, that the folder can be written.
-
-    Args:
-        folder: The folder.
-        source: The file that is read, if there is one.
-
-    Raises:
-        InputError: It cannot be written, it contains other files, or the file is in it.
-    """
+    """Checks that the folder is writable, and contains neither other files nor `source`."""
     check_output_folder(folder, _CONFIG)
     own = (_TENSORS, _METADATA, _CONFIG)
     remedy = "Give the path of a new folder"
@@ -56,12 +48,8 @@ def check_folder(folder: str, source: str | None) -> None:
 def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
     """Writes the vectors, with the columns of their texts.
 
-    Args:
-        folder: The folder, which appears when it is complete.
-        found: Each row of a table, or each text, with its prediction.
-
-    Raises:
-        InputError: The model returns no vectors.
+    The folder appears when it is complete. `found` has each row of a table, or each
+    text, with its prediction, which must have a vector.
     """
     names: list[str] = []
     with files.atomic_folder(folder, _CONFIG) as temporary:

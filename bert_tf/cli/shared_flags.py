@@ -89,22 +89,14 @@ def define_exported_model_flags() -> None:
 
 
 def check_paths_exist(*paths: str | None) -> None:
-    """Checks local paths of flags; a flag that is not given has none.
-
-    Raises:
-        InputError: There is no such file or folder.
-    """
+    """Raises an `InputError` if a local path does not exist; a flag that is not given has none."""
     for path in paths:
         if path is not None and "://" not in path and not exists(path):
             raise InputError(f"There is no file or folder {path!r}.")
 
 
 def runtime_config() -> RuntimeConfig:
-    """Returns the runtime settings (devices, logging, checkpoints) from the flags.
-
-    Raises:
-        InputError: A value is out of range.
-    """
+    """Returns the runtime settings (devices, logging, checkpoints) from the flags."""
     strategy = "tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy
     return config_flags.build(
         RuntimeConfig,
@@ -128,14 +120,7 @@ def _profile_steps() -> tuple[int, int] | None:
 
 
 def training_config(**values: Any) -> TrainingConfig:
-    """Returns the settings that affect the trained weights.
-
-    Args:
-        **values: Values of fields that the flags do not give.
-
-    Raises:
-        InputError: A value is out of range.
-    """
+    """Returns the settings that affect the trained weights; `values` replace the flags."""
     return config_flags.build(
         TrainingConfig, global_batch_size=FLAGS.train_batch_size, **values
     )
@@ -144,13 +129,8 @@ def training_config(**values: Any) -> TrainingConfig:
 def check_output_dir(inputs: Sequence[str]) -> None:
     """Checks --output_dir, and that --overwrite removes nothing that the run needs.
 
-    Args:
-        inputs: The names of the flags with the data of the program, and "teacher" if it
-            has one.
-
-    Raises:
-        InputError: --output_dir is not a folder, or --overwrite would remove a file of
-            the model.
+    `inputs` has the names of the flags with the data of the program, and "teacher" if
+    it has this flag.
     """
     output = FLAGS.output_dir
     check_output_folder(output, "run.lock")
@@ -176,17 +156,18 @@ def check_output_dir(inputs: Sequence[str]) -> None:
 def _paths_of(name: str) -> list[str]:
     """Returns the paths that a flag names; [] if it is not given."""
     patterns = (FLAGS[name].value or "").split(",")
-    return [path for each in patterns if each for path in glob.glob(each) or [each]]
+    return [
+        path
+        for pattern in patterns
+        if pattern
+        for path in glob.glob(pattern) or [pattern]
+    ]
 
 
 def check_effect(name: str, value: Any, dependent: tuple[str, ...]) -> None:
-    """Checks that flags that need a value of another flag have it.
-
-    Raises:
-        InputError: One of them is given, and the flag `name` has another value.
-    """
-    given = [each for each in dependent if FLAGS[each].present]
-    if given and FLAGS[name].value != value:
+    """Checks that `dependent` flags are given only if the flag `name` has the value `value`."""
+    present_flags = [flag_name for flag_name in dependent if FLAGS[flag_name].present]
+    if present_flags and FLAGS[name].value != value:
         raise InputError(
-            f"--{given[0]} has no effect without --{name}={value}. Give both or none."
+            f"--{present_flags[0]} has no effect without --{name}={value}. Give both or none."
         )

@@ -17,7 +17,8 @@ FLAGS = flags.FLAGS
 def run_model() -> "RunModel":
     """Returns the model of the flags of `shared_flags.define_model_flags`.
 
-    What is not given is that of the run in --output_dir, if the program has this flag.
+    What is not given is taken from the run in --output_dir, if the program has this
+    flag.
     """
     from bert_tf.runs.run_model import RunModel
 
@@ -26,10 +27,7 @@ def run_model() -> "RunModel":
 
 
 def values_or_trained(*names: str) -> dict[str, Any]:
-    """Returns the values of flags by name.
-
-    If a flag is not given, that of the trained model.
-    """
+    """Returns the values of flags by name, or of the trained model for flags not given."""
     values = {name: FLAGS[name].value for name in names}
     if missing := [name for name in names if not FLAGS[name].present]:
         facts = run_model().facts

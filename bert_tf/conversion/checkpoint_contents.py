@@ -23,29 +23,25 @@ class CheckpointContents:
     """A checkpoint, with the weight names and shapes of google-research/bert.
 
     Attributes:
-        source: The path that the checkpoint was read from.
-        dialect: The dialect of the checkpoint, a key of `DIALECTS`.
+        dialect: A key of `DIALECTS`.
         arrays: The weights as float32 arrays, by google-research/bert name.
-        config: The architecture, or None if the checkpoint has no config.
         vocabulary: The tokens in order of their ids, or None if the checkpoint has no
-            vocabulary.
+            vocabulary or a `tokenizer_problem`.
         do_lower_case: Whether the tokenizer lower-cases text; None if this is unknown.
         extra: Further information from the checkpoint, such as `labels`.
         unknown: Names of the tensors in the checkpoint that are not BERT weights.
         slots: Adam's two moments of each weight, by `<name>/adam_m` and
-            `<name>/adam_v`, where `<name>` is the weight's name. Empty if the slots
-            were not requested.
+            `<name>/adam_v`. Empty if they were not requested.
         global_step: Number of training steps (weight updates), or None if unknown.
         tokenizer_problem: The settings of the checkpoint's tokenizer that
-            `BertTokenizer` does not support, or "". If there are any, `vocabulary` is
-            None.
-        classifier: The head that Hugging Face names `classifier`, by Hugging Face name,
-            if the checkpoint does not tell whether the head classifies texts, tokens or
-            choices (for the Model Garden: texts or tokens, or predicts spans).
-            Otherwise, the head is in `arrays`, and this dict is empty.
+            `BertTokenizer` does not support, or "".
+        classifier: The head `classifier` by Hugging Face name, if the checkpoint does
+            not tell whether it classifies texts, tokens or choices (for the Model
+            Garden: texts or tokens, or predicts spans). Otherwise, this dict is empty,
+            and the head is in `arrays`.
         tied_masked_lm: Whether the output layer of the masked LM is the word
-            embeddings. The models of bert-tf do not have another output layer. If
-            false, `arrays` contains the other weights of the masked-LM head.
+            embeddings, as in all models of bert-tf. If false, `arrays` contains the
+            other weights of the masked-LM head.
         notes: How models of bert-tf with these contents differ from those of the
             program that wrote the checkpoint, for the user.
     """
@@ -70,9 +66,8 @@ class CheckpointContents:
     def vocabulary_for_tokenizer(self) -> list[str] | None:
         """Returns the vocabulary, or None if the checkpoint has no vocabulary.
 
-        Raises:
-            InputError: The checkpoint's tokenizer has settings that `BertTokenizer`
-                does not support, so that the ids would differ.
+        If the checkpoint's tokenizer gives other ids than `BertTokenizer`, this raises
+        `InputError`.
         """
         if self.vocabulary is None and self.tokenizer_problem:
             raise InputError(
@@ -84,11 +79,7 @@ class CheckpointContents:
         return self.vocabulary
 
     def require_config(self) -> BertConfig:
-        """Returns the config.
-
-        Raises:
-            InputError: The checkpoint has no config.
-        """
+        """Returns the config, or raises `InputError` if the checkpoint has none."""
         if self.config is None:
             raise InputError(
                 f"{self.source} has no bert_config.json in its folder. Give its path "
@@ -105,18 +96,13 @@ class CheckpointContents:
         return digest.hexdigest()
 
     def with_layers(self, layers: Sequence[int]) -> "CheckpointContents":
-        """Returns the contents with some of the Transformer blocks, and without slots.
+        """Returns the contents with the given blocks, in this order, and without slots.
 
-        All other weights, such as embeddings, pooler and heads, are the same arrays.
-
-        Args:
-            layers: The blocks in their new order, from 0.
-
-        Raises:
-            InputError: There is no such block, or the checkpoint has no config.
+        The blocks are counted from 0. All other weights, such as embeddings, pooler and
+        heads, are the same arrays.
         """
         config = self.require_config()
-        if missing := [each for each in layers if each >= config.num_hidden_layers]:
+        if missing := [block for block in layers if block >= config.num_hidden_layers]:
             raise InputError(
                 f"init_layers has the block {missing[0]}, but {self.source} has the "
                 f"blocks 0 to {config.num_hidden_layers - 1}. Give existing blocks."
@@ -165,12 +151,7 @@ def to_float32(array: np.ndarray) -> np.ndarray:
 
 
 def check_weights(contents: CheckpointContents) -> None:
-    """Checks the weights and slots of a checkpoint.
-
-    Raises:
-        InputError: A tensor does not consist of floating-point numbers, or contains NaN
-            or infinite values. The message names it.
-    """
+    """Checks that all weights and slots are float32, without NaN or infinite values."""
     arrays = {**contents.arrays, **contents.classifier, **contents.slots}
     for name, array in arrays.items():
         if array.dtype != np.float32:

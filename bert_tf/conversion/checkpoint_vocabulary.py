@@ -23,13 +23,10 @@ _LOG = logging.getLogger(__name__)
 def with_tokenizer(
     contents: CheckpointContents, vocab_file: str | None, do_lower_case: bool | None
 ) -> CheckpointContents:
-    """Returns the contents of a checkpoint, with the vocabulary and casing if given.
+    """Returns the contents with the given vocabulary and casing, after checks.
 
-    Args:
-        contents: The contents, with a config.
-        vocab_file: The `vocab.txt`, or None for the vocabulary of the checkpoint.
-        do_lower_case: The casing, or None for that of the checkpoint or of
-            `vocab_file`.
+    Without `vocab_file`, the vocabulary is that of the checkpoint. Without
+    `do_lower_case`, the casing is that of the checkpoint or of `vocab_file`.
 
     Raises:
         InputError: The vocabulary is not valid or does not match the model, or
@@ -65,7 +62,7 @@ def with_tokenizer(
 def _check_same_vocabulary(
     contents: CheckpointContents, vocabulary: Sequence[str], source: str
 ) -> None:
-    """Checks that a given vocabulary is that of a checkpoint of bert-tf."""
+    """Checks that a vocabulary is equal to that of a checkpoint of bert-tf."""
     own = contents.vocabulary if contents.dialect == "bert-tf" else None
     if own and list(own) != list(vocabulary):
         raise InputError(
@@ -79,7 +76,7 @@ def _check_same_vocabulary(
 def _casing_of(
     contents: CheckpointContents, vocab_file: str | None, do_lower_case: bool | None
 ) -> bool | None:
-    """Returns the casing: as given, of the checkpoint, vocabulary or path, or None."""
+    """Returns the casing from the argument, checkpoint, vocabulary or path; None if unknown."""
     known = contents.do_lower_case
     if do_lower_case is None and known is not None:
         return known

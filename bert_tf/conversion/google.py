@@ -35,15 +35,8 @@ SUPPORTED_SETTINGS = {
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads a name-based checkpoint, and the config and the vocabulary in its folder.
 
-    Args:
-        path: The prefix of the checkpoint, its `.index` file, or its folder.
-        slots: Whether to read Adam's moments (slots) too.
-
-    Returns:
-        The contents, or None if the path holds no name-based checkpoint.
-
-    Raises:
-        InputError: The checkpoint is damaged or has no `bert/` variables.
+    Returns None if the path, which may be a prefix, an `.index` file or a folder, holds
+    no name-based checkpoint.
     """
     with tensorflow_checkpoint.opened(path) as (prefix, reader):
         if reader is None or reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
@@ -83,19 +76,12 @@ def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes checkpoint, config and vocabulary for google-research/bert.
+    """Writes checkpoint, config and vocabulary to an empty folder; returns the prefix.
 
     If `contents` has slots, the checkpoint is named `model.ckpt-<step>`, and
     google-research/bert can resume training with the folder as its `output_dir`.
     Otherwise the checkpoint is named `bert_model.ckpt`. The file `checkpoint` in the
     folder contains that name.
-
-    Args:
-        folder: An empty folder.
-        contents: The weights, slots, step, config and vocabulary.
-
-    Returns:
-        The prefix of the checkpoint.
     """
     values: dict[str, Any] = {**contents.arrays, **contents.slots}
     name = "bert_model.ckpt"

@@ -15,12 +15,9 @@ from bert_tf.storage import files
 def read_arrays(path: str) -> dict[str, np.ndarray]:
     """Reads all arrays of an HDF5 file by their paths in the file, floats as float32.
 
-    No other file is opened: HDF5 files may contain links to others, and arrays whose
-    values are in others.
-
-    Raises:
-        InputError: The file is missing or damaged, has a whole model or a link, or an
-            array that the file does not contain completely and uncompressed.
+    No other file is opened, although HDF5 files may refer to others. Links, arrays that
+    the file does not contain completely and uncompressed, and whole models raise
+    `InputError`.
     """
     content = io.BytesIO(files.read_bytes(path))
     links: dict[str, object] = {}
@@ -70,12 +67,7 @@ def _array(item: h5py.Dataset) -> np.ndarray:
 
 
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes an HDF5 file.
-
-    Args:
-        path: The file.
-        arrays: The arrays by their paths in the file, such as `layers/dense/vars/0`.
-    """
+    """Writes arrays to an HDF5 file, by paths in the file such as `layers/dense/vars/0`."""
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         for name, array in arrays.items():

@@ -31,15 +31,7 @@ def check_labels(
 ) -> list[str]:
     """Returns labels as a list, after a check that the model has an output for each.
 
-    Args:
-        model: The model.
-        labels: A list of str or int; empty for regression.
-        regression: Whether the model computes a score, and thus has one output but no
-            labels.
-
-    Raises:
-        InputError: The numbers differ, labels are repeated, a regression has labels or
-            several outputs, or the model has no outputs for labels.
+    With `regression`, the model must have one output, and `labels` must be empty.
     """
     outputs = getattr(model, "num_labels", None)
     if outputs is None:
@@ -70,11 +62,7 @@ def check_labels(
 
 
 def check_facts(facts: Mapping[str, Any]) -> None:
-    """Checks the facts with which a model would give wrong results without a message.
-
-    Raises:
-        InputError: The threshold is out of range, or a fact about vectors is unknown.
-    """
+    """Checks the facts with which a model would give wrong results without a message."""
     threshold = facts.get("threshold")
     if threshold is not None and not 0 < threshold < 1:
         raise InputError(
@@ -97,9 +85,8 @@ class HeadChoice:
         from_checkpoint: Whether the head is that of the checkpoint. Otherwise, the head
             keeps its random initial weights.
         message: One sentence or more for the log, with the reason.
-        is_checked: False if the head is that of the checkpoint, but the checkpoint does
-            not state its labels, so that their order could not be compared with that of
-            the task.
+        is_checked: False if the head is that of the checkpoint, but its labels are
+            unknown, so that their order could not be compared with that of the task.
     """
 
     from_checkpoint: bool
@@ -118,20 +105,18 @@ def choose_head(
     The head consists of all weights whose names do not start with "bert/".
 
     Args:
-        model: The model of the task.
-        contents: The checkpoint.
         facts: The facts of the task: `task` (the name) and, if the task has them,
-            `labels` (list of str, in the order of the model's outputs), `task_type`
-            (str, by default "classification") and `pair` (bool). A fact that the
-            checkpoint does not state is not compared, except that a checkpoint of
-            bert-tf without `task_type` is a classifier.
-        init_head: True for the head of the checkpoint, False for a random head. None
-            for the head of the checkpoint if the checkpoint is of the same task with
-            equal facts, else a random head, even if the shapes agree.
+            `labels` (in the order of the model's outputs), `task_type` (by default
+            "classification") and `pair` (bool). A fact that the checkpoint does not
+            state is not compared, except that a checkpoint of bert-tf without
+            `task_type` is a classifier.
+        init_head: True requires the head of the checkpoint; False gives a random head.
+            None gives the head of the checkpoint if task and facts are equal, and
+            otherwise a random head, even if the shapes agree.
 
     Raises:
-        InputError: `init_head` is True, and the checkpoint has no head of this kind, or
-            its head has other facts (`task` is not compared).
+        InputError: `init_head` is True, and the checkpoint has no such head, or its
+            head has other facts (`task` is not compared).
     """
     if init_head is False:
         return _random("init_head=False was given")
@@ -197,9 +182,7 @@ def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) 
 def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     """Returns the first difference between the facts of checkpoint and task, or "".
 
-    Args:
-        contents: The checkpoint.
-        facts: As in `choose_head`; `task` is not compared.
+    The fact `task` is not compared.
     """
     own = contents.extra
     # Other dialects do not store the type.
@@ -231,18 +214,18 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
 def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     """Returns the difference between the layers of two heads, or ""."""
-    own, given = (
-        HeadConfig.from_dict(each.get("head")) for each in (contents.extra, facts)
+    own, expected = (
+        HeadConfig.from_dict(values.get("head")) for values in (contents.extra, facts)
     )
-    return "" if own == given else f"has {own}, and the task has {given}"
+    return "" if own == expected else f"has {own}, and the task has {expected}"
 
 
 def _known_labels(contents: CheckpointContents) -> list[str] | None:
     """Returns the labels of a checkpoint, or None if it does not state them.
 
-    The names that transformers uses by default (LABEL_0 and so on) are no labels;
-    presets of keras-hub have no others. A model of transformers with one output is a
-    regression model, so the name of that output is no label.
+    The default names of transformers (LABEL_0 and so on) are no labels; presets of
+    keras-hub have only these. The one output of a regression model of transformers has
+    a name, which is no label either.
     """
     labels = contents.extra.get("labels")
     if labels is None:

@@ -72,17 +72,9 @@ _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads weights that transformers wrote, and the files next to them.
 
-    Args:
-        path: A folder with a config and weights, or the file with the weights, which
-            may be in PyTorch's or TensorFlow's format (see `hugging_face_weights`).
-        slots: Ignored, because transformers does not store slots (Adam's moments) next
-            to weights.
-
-    Returns:
-        The contents, or None if there are no weights of transformers.
-
-    Raises:
-        InputError: A file is missing or damaged, or bert-tf does not support the model.
+    Returns None if the path is neither a file of weights nor a folder with weights (see
+    `hugging_face_weights`). `slots` has no effect, because transformers does not store
+    slots (Adam's moments) next to weights.
     """
     weights = hugging_face_weights.find_weights(path)
     if weights is None:
@@ -131,11 +123,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def _find_config(weights: str) -> str:
-    """Returns the path of the config next to weights.
-
-    Raises:
-        InputError: There is none.
-    """
+    """Returns the path of the config next to weights, or raises `InputError`."""
     folder = posixpath.dirname(weights)
     path = find_file(folder, CONFIG_FILE)
     if path is None and ".safetensors" not in weights:
@@ -153,8 +141,8 @@ def _find_config(weights: str) -> str:
 def _classifier_class(architectures: Any) -> str | None:
     """Returns the class of the head `classifier`, or None if it is ambiguous."""
     names = [architectures] if isinstance(architectures, str) else architectures or []
-    found = weight_names.CLASSIFIER_HEADS.keys() & set(names)
-    return found.pop() if len(found) == 1 else None
+    classes = weight_names.CLASSIFIER_HEADS.keys() & set(names)
+    return classes.pop() if len(classes) == 1 else None
 
 
 def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
@@ -178,9 +166,6 @@ def _read_labels(
     """Returns the labels of a classifier or tagger, or an empty list for other models.
 
     transformers does not write `id2label` for two labels with default names.
-
-    Raises:
-        InputError: A label is for no output, or not valid (see `check_label_names`).
     """
     names = values.get("id2label") or {}
     number = len(heads[0]) if heads else 0
@@ -210,9 +195,8 @@ def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
 def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig:
     """Returns the architecture that a Hugging Face `config.json` describes.
 
-    Raises:
-        InputError: The model is not a BERT, or has parts that google-research/bert does
-            not have.
+    A model that is not a BERT, or has parts that google-research/bert does not have,
+    raises `InputError`.
     """
     # Models that bert-tf cannot compute are refused.
     kind = values.get("model_type") or "bert"
@@ -248,7 +232,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
 def _rename_tensors(
     tensors: dict[str, np.ndarray], architecture: str, source: str
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Returns the weights by google-research/bert name, and unknown names."""
+    """Returns the weights by google-research/bert name, and the names of other tensors."""
     match = weight_names.matcher(
         {r.hugging_face: r for r in weight_names.rows(architecture)}
     )
@@ -256,11 +240,11 @@ def _rename_tensors(
     unknown = []
 
     for name, array in tensors.items():
-        found = match(name) or match(f"bert.{name}")
-        if found is None:
+        entry = match(name) or match(f"bert.{name}")
+        if entry is None:
             unknown.append(name)
             continue
-        row, block = found
+        row, block = entry
         if row.transposed:
             # A copy now: to hash and to assign a transposed view copies it each time.
             array = np.ascontiguousarray(array.T)
@@ -281,10 +265,10 @@ def _rename_tensors(
 
 
 def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the decoder's copies of weights that a tied masked LM shares.
+    """Returns the masked-LM decoder's copies of weights, by google-research/bert name.
 
-    The masked-LM decoder shares these weights with other layers, so a checkpoint
-    contains one copy or two copies.
+    The decoder of a tied masked LM shares these weights with other layers, so a
+    checkpoint contains one copy or two copies.
     """
     names = {"weight": _WORD_EMBEDDINGS, "bias": "cls/predictions/output_bias"}
     return {
@@ -297,16 +281,7 @@ def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def config_to_hugging_face(
     config: BertConfig, architecture: str, labels: Sequence[str]
 ) -> dict[str, Any]:
-    """Returns the keys and values of a Hugging Face `config.json`.
-
-    Args:
-        config: The architecture.
-        architecture: Name of the transformers class.
-        labels: The labels of a classifier or tagger, or an empty list for other models.
-
-    Raises:
-        InputError: transformers does not have the config's activation.
-    """
+    """Returns the `config.json` of a model of the transformers class `architecture`."""
     values = config.to_dict()
     causal = values.pop("attention", "bidirectional") == "causal"
     if config.hidden_act not in _HUGGING_FACE_ACTIVATIONS:
@@ -336,18 +311,9 @@ def config_to_hugging_face(
 def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a folder that `from_pretrained` of transformers reads, without slots.
 
-    Args:
-        folder: An empty folder.
-        contents: The weights, config, vocabulary, `do_lower_case` and, of the facts,
-            the labels, the task type of a classifier, and how the vectors of texts are
-            computed.
-
-    Returns:
-        The path of the folder.
-
-    Raises:
-        InputError: transformers does not have the config's activation, or the number of
-            labels is not that of the head's outputs.
+    Of the facts, the labels, the task type of a classifier, and the way to compute the
+    vectors of texts are stored. Returns `folder`, which must be empty. An activation
+    that transformers does not have raises `InputError`.
     """
     config = contents.require_config()
     architecture = weight_names.hugging_face_class(
@@ -406,10 +372,7 @@ def hugging_face_tensors(
 ) -> dict[str, np.ndarray]:
     """Returns the weights with their names in transformers, and the kernels transposed.
 
-    Args:
-        arrays: Weights by google-research/bert name.
-        architecture: Name of the transformers class. In `BertModel`, the names of the
-            weights do not start with `bert.`.
+    In `BertModel`, the names of the weights do not start with `bert.`.
     """
     match = weight_names.matcher(
         {row.google: row for row in weight_names.rows(architecture)}
@@ -417,10 +380,10 @@ def hugging_face_tensors(
 
     tensors = {}
     for name, array in arrays.items():
-        found = match(name)
-        if found is None:
+        entry = match(name)
+        if entry is None:
             continue
-        row, block = found
+        row, block = entry
         new_name = row.hugging_face.replace("{i}", block)
         if architecture == "BertModel":
             new_name = new_name.removeprefix("bert.")

@@ -76,16 +76,12 @@ def tokenizer_fields(
 ) -> dict[str, Any]:
     """Returns the fields of `CheckpointContents` that describe the tokenizer.
 
+    `vocabulary` is None if there are no tokens, or if `BertTokenizer` cannot give the
+    ids of the folder's tokenizer.
+
     Args:
         contents: The contents of each existing file of `FILES`.
         vocabulary: The tokens in `vocab.txt`, or None if this file does not exist.
-
-    Returns:
-        `vocabulary`: the tokens, or None if there are none or if `BertTokenizer` cannot
-            give the ids of the folder's tokenizer.
-        `do_lower_case`: the casing, or None if no file contains it.
-        `tokenizer_problem`: the settings that are not supported, or "" if all are
-            supported.
     """
     config = contents.get(TOKENIZER_CONFIG_FILE, {})
     serialized = contents.get(TOKENIZER_FILE, {})
@@ -130,7 +126,7 @@ def _class_problems(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _in_normalizer(serialized: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of the normalizer in `tokenizer.json`, by usual name."""
+    """Returns the settings of `tokenizer.json`, by their names in `tokenizer_config.json`."""
     normalizer = serialized.get("normalizer") or {}
     return {
         name: normalizer[key]
@@ -231,20 +227,20 @@ def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _tokens(value: Any) -> list[str]:
-    """Returns the tokens in a str, a dict with the key `content`, or several."""
+    """Returns the tokens in a str, in a dict with the key `content`, or in several of these."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
         value = [value["content"]] if "content" in value else [*value.values()]
     return (
-        [token for each in value for token in _tokens(each)]
+        [token for item in value for token in _tokens(item)]
         if isinstance(value, list)
         else []
     )
 
 
 def _serialized_vocabulary(serialized: Mapping[str, Any]) -> list[str] | None:
-    """Returns the tokens of `tokenizer.json`, or None if ids are left out."""
+    """Returns the tokens of `tokenizer.json`, or None if their ids are not 0, 1, 2 and so on."""
     ids = (serialized.get("model") or {}).get("vocab")
     if not isinstance(ids, dict) or sorted(ids.values()) != [*range(len(ids))]:
         return None
@@ -265,19 +261,19 @@ def _vocabulary_problems(
     # The last of equal tokens has their id. `vocab.txt` is read without the white space
     # around tokens, and no text reaches tokens with such white space.
     ids = (serialized.get("model") or {}).get("vocab")
-    found, expected = (
+    tokenizer_ids, expected = (
         {
             token: index
-            for token, index in each.items()
+            for token, index in mapping.items()
             if token and token == token.strip()
         }
-        for each in (
+        for mapping in (
             ids if isinstance(ids, dict) else {},
             {token: index for index, token in enumerate(vocabulary)},
         )
     )
 
-    if found != expected:
+    if tokenizer_ids != expected:
         yield f"vocab.txt and {TOKENIZER_FILE}/model/vocab hold different tokens"
 
 

@@ -38,12 +38,9 @@ _ENDINGS = {
 def find_weights(path: str) -> str | None:
     """Returns the path of the weights, or of their index if there are several files.
 
-    Args:
-        path: A folder, or a file that ends with .bin, .pt, .pth, .ckpt or .h5. A .ckpt
-            file may also be one of TensorFlow.
-
-    Returns:
-        The given file; of the `FILES` in the folder, the first one; else None.
+    The path may be a file of weights (.bin, .pt, .pth, .ckpt or .h5) or a folder, of
+    which the first of `FILES` is used. Returns None if there are no weights, or if the
+    .ckpt file is one of TensorFlow.
     """
     folder, name = posixpath.split(path)
     is_of_keras = name.endswith(".weights.h5")
@@ -61,44 +58,42 @@ def find_weights(path: str) -> str | None:
 
     names = files.list_folder(path)
     # A checkpoint of google-research/bert may have a copy for PyTorch next to it.
-    if "config.json" not in names and any(each.endswith(".index") for each in names):
+    if "config.json" not in names and any(
+        filename.endswith(".index") for filename in names
+    ):
         return None
 
-    known = (each + end for each in FILES for end in ("", _INDEX))
-    return next((posixpath.join(path, each) for each in known if each in names), None)
+    known = (filename + end for filename in FILES for end in ("", _INDEX))
+    return next(
+        (posixpath.join(path, filename) for filename in known if filename in names),
+        None,
+    )
 
 
 def read_tensors(path: str) -> dict[str, np.ndarray]:
-    """Reads weights by their names in PyTorch.
+    """Reads the weights that `find_weights` found, with the names and axes of PyTorch.
 
-    Args:
-        path: A path that `find_weights` returns.
-
-    Returns:
-        The tensors, with the axes of PyTorch; floats as float32.
-
-    Raises:
-        InputError: A file is missing, damaged or of another format, has an adapter that
-            is not merged, or the index is not valid or names a file in another folder.
+    Floats become float32. Weights with an adapter that is not merged, and an index that
+    names a file in another folder, raise `InputError`.
     """
     folder, name = posixpath.split(path)
     names = [name]
     if name.endswith(_INDEX):
         schema = {"weight_map": json_files.OBJECT}
         shards = json_files.read(path, schema, required=True)["weight_map"]
-        names = sorted({str(each) for each in shards.values()})
-        for each in names:
-            check_plain_name(each, path)
-            if not files.exists(posixpath.join(folder, each)):
+        names = sorted({str(filename) for filename in shards.values()})
+        for filename in names:
+            check_plain_name(filename, path)
+            if not files.exists(posixpath.join(folder, filename)):
                 raise InputError(
-                    f"{path} names a file that does not exist: {folder}/{each:.80}. "
+                    f"{path} names a file that does not exist: {folder}/{filename:.80}. "
                     "Copy all files of the model."
                 )
 
     tensors: dict[str, np.ndarray] = {}
-    for each in names:
-        read = _READERS.get(posixpath.splitext(each)[1], _read_safetensors)
-        for stored_name, stored in read(posixpath.join(folder, each)).items():
+    for filename in names:
+        read = _READERS.get(posixpath.splitext(filename)[1], _read_safetensors)
+        for stored_name, stored in read(posixpath.join(folder, filename)).items():
             new_name, array = _as_in_pytorch(stored_name, stored)
             # TensorFlow stores tied embeddings twice, as equal copies.
             first = tensors.setdefault(new_name, array)
@@ -134,12 +129,11 @@ _READERS: dict[str, Callable[[str], dict[str, np.ndarray]]] = {
 def _as_in_pytorch(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
     """Returns the name and the axes of a weight in PyTorch.
 
-    Args:
-        name: The name in PyTorch, TensorFlow or Flax.
-        array: The weight. Kernels of TensorFlow and Flax have the shape [in, out].
+    The name may also be one of TensorFlow or Flax, whose kernels have the shape
+    [in, out].
     """
-    if found := _TENSORFLOW.fullmatch(name):
-        head, rest = found.groups()
+    if match := _TENSORFLOW.fullmatch(name):
+        head, rest = match.groups()
         name = f"{head.rpartition('___')[2]}/{rest}".removesuffix(":0")
         name = _LAYER.sub(r"/layer.\1/", name).replace("/", ".")
 

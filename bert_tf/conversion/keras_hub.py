@@ -118,11 +118,7 @@ _ACCENTS = (
 
 
 def is_model_file(path: str) -> bool:
-    """Whether a `.keras` file contains a model of keras-hub or keras-nlp.
-
-    Raises:
-        InputError: The file is damaged.
-    """
+    """Whether a `.keras` file contains a model of keras-hub or keras-nlp."""
     with (
         files.explain_read_errors(path, " as a zip file"),
         files.gfile().GFile(path, "rb") as file,
@@ -143,16 +139,8 @@ def _is_of_keras_hub(values: Mapping[str, Any]) -> bool:
 def read(folder: str, slots: bool) -> CheckpointContents | None:
     """Reads a preset, or the extracted files of a `.keras` file.
 
-    Args:
-        folder: The folder.
-        slots: Ignored; Adam's moments in `.keras` files are not read.
-
-    Returns:
-        The contents, or None if the folder has no model of Keras.
-
-    Raises:
-        InputError: A file is missing or damaged, or the model is not a BERT of
-            keras-hub.
+    Adam's moments in `.keras` files are not read. Returns None if the folder has no
+    model of Keras. A model that is not a BERT of keras-hub raises `InputError`.
     """
     values = _read_json(folder, CONFIG_FILE)
     weights = posixpath.join(folder, WEIGHTS_FILE)
@@ -236,7 +224,7 @@ def _read_json(folder: str, name: str) -> dict[str, Any]:
 def _read_arrays(
     folder: str, is_preset: bool
 ) -> tuple[dict[str, np.ndarray], tuple[str, ...]]:
-    """Returns the weights by google-research/bert name, and unknown names."""
+    """Returns the weights by google-research/bert name, and the paths of other variables."""
     stored = hdf5.read_arrays(posixpath.join(folder, WEIGHTS_FILE))
     if is_preset:
         stored = {f"{_ENCODER}{path}": array for path, array in stored.items()}
@@ -249,11 +237,11 @@ def _read_arrays(
     arrays = {}
     unknown = []
     for path, array in stored.items():
-        found = match(_normalized(path))
-        if found is None:
+        entry = match(_normalized(path))
+        if entry is None:
             unknown.append(path)
             continue
-        row, block = found
+        row, block = entry
         array = array.T if row.google == _OUTPUT else array
         arrays[row.google.replace("{i}", block)] = weight_names.merge_heads(row, array)
 
@@ -263,27 +251,20 @@ def _read_arrays(
 def _normalized(path: str) -> str:
     """Returns a path of a variable in the form that all versions of Keras share.
 
-    Keras 2 wrote `_layer_checkpoint_dependencies` for `layers`, and Keras 3.0 some names
-    of attributes with an underscore. The first of several layers has no number.
+    Keras 2 wrote `_layer_checkpoint_dependencies` for `layers`, and in Keras 3.0 some
+    names of attributes have an underscore. The first of several layers has no number.
     """
     path = path.replace("_layer_checkpoint_dependencies", "layers")
     return path.replace("/_", "/").replace("_encoder/", "_encoder_0/")
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes a preset, which `from_preset` of keras-hub reads.
+    """Writes a preset, which `from_preset` of keras-hub reads, to an empty folder.
 
     A classifier becomes a `BertTextClassifier`, which returns logits, and a masked LM a
-    `BertMaskedLM`. Labels are not stored. A model without a pooler gets a random one,
-    as a new model of keras-hub.
-
-    Args:
-        folder: An empty folder.
-        contents: The weights, config, vocabulary, `do_lower_case` and, of the facts,
-            `max_seq_length`.
-
-    Returns:
-        The path of the folder.
+    `BertMaskedLM`. Of the facts, only `max_seq_length` is stored, and so no labels. A
+    model without a pooler gets a random one, as a new model of keras-hub. Returns
+    `folder`.
     """
     config = contents.require_config()
     head = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
@@ -355,8 +336,8 @@ def _variables(
 
     arrays = {}
     for name, array in weights.items():
-        if found := match(name):
-            row, block = found
+        if entry := match(name):
+            row, block = entry
             if row.heads == "out":
                 array = array.reshape(*array.shape[:-1], config.num_attention_heads, -1)
             if row.heads == "in":

@@ -35,11 +35,7 @@ _SAVE_COUNTER = "save_counter"
 class GardenWeights(NamedTuple):
     """The weights of a checkpoint, as in the fields of `CheckpointContents`.
 
-    Attributes:
-        arrays: The weights by google-research/bert name.
-        classifier: The head of unknown kind, by Hugging Face name.
-        unknown: Keys of the tensors that are not weights of a BERT.
-        heads: The number of attention heads; 0 if there is no attention.
+    `heads` is the number of attention heads, or 0 if there is no attention.
     """
 
     arrays: dict[str, np.ndarray]
@@ -49,18 +45,10 @@ class GardenWeights(NamedTuple):
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
-    """Reads an object-based checkpoint, and config and vocabulary in its folder.
+    """Reads an object-based checkpoint without its slots, and config and vocabulary.
 
-    Args:
-        path: The prefix of the checkpoint, its `.index` file, or its folder.
-        slots: Ignored. Slots (Adam's moments) of this dialect are not read.
-
-    Returns:
-        The contents, or None if the path holds no object-based checkpoint.
-
-    Raises:
-        InputError: The checkpoint is damaged or is not a BERT encoder of the Model
-            Garden.
+    Returns None if the path, which may be a prefix, an `.index` file or a folder, holds
+    no object-based checkpoint. One of another model than BERT raises `InputError`.
     """
     with tensorflow_checkpoint.opened(path) as (prefix, reader):
         if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
@@ -84,14 +72,11 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def read_weights(reader: Any) -> GardenWeights:
-    """Reads the weights of an object-based checkpoint.
+    """Reads the weights with the reader that `tensorflow_checkpoint.opened` yields.
 
     The keys of the checkpoint are paths through Python objects, and differ between the
     classes of the Model Garden. This function uses the full names of the variables,
     which the checkpoint contains too, and which are the same for all classes.
-
-    Args:
-        reader: The reader of `tensorflow_checkpoint.opened`.
     """
     names = {row.model_garden: row for row in weight_names.rows()}
     names |= {name: Row(google, "") for name, google in _HEADS.items()}
@@ -104,13 +89,13 @@ def read_weights(reader: Any) -> GardenWeights:
     found_at: dict[str, str] = {}
     # The pooler of a head is read last, and so replaces that of the encoder.
     for full_name in sorted(keys, key=_order_of_poolers):
-        found = match(full_name)
-        if found is None:
+        entry = match(full_name)
+        if entry is None:
             unknown.append(keys[full_name])
             continue
 
         array = tensorflow_checkpoint.get_weight(reader, keys[full_name])
-        row, block = found
+        row, block = entry
         if row.heads == "out" and array.ndim == 3:
             heads = array.shape[1]
 
@@ -138,19 +123,13 @@ def read_weights(reader: Any) -> GardenWeights:
 
 
 def _order_of_poolers(full_name: str) -> int:
-    """Returns 0 if a variable is not that of a head's pooler.
-
-    The pooler of the usual heads has the highest number.
-    """
+    """Returns 2 for the pooler of a usual head, 1 for that of another head, and otherwise 0."""
     usual = ("next_sentence/", "sentence_prediction/")
     return ("pooler_dense" in full_name) * (1 + any(u in full_name for u in usual))
 
 
 def _keys_by_full_name(reader: Any) -> dict[str, str]:
-    """Returns a dict from full variable name to checkpoint key.
-
-    Optimizer slots and the counter of checkpoints are omitted.
-    """
+    """Returns checkpoint keys by full variable name, without slots and the save counter."""
     serialized = reader.get_tensor(tensorflow_checkpoint.OBJECT_GRAPH)
     graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(serialized)
 

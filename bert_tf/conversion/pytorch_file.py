@@ -83,20 +83,11 @@ class _Tensor(NamedTuple):
 
 
 def read_tensors(path: str) -> dict[str, np.ndarray]:
-    """Reads the dict of tensors in a file of `torch.save`.
+    """Reads the dict of tensors in a file of `torch.save`, floats as float32.
 
-    The dict may be below a key of `_NESTED`. Other values in it are ignored.
-
-    Args:
-        path: The file, local or gs://.
-
-    Returns:
-        The tensors by name, with any strides; floats as float32. Tensors with the same
-        part of a storage are the same array.
-
-    Raises:
-        InputError: The file is missing or damaged, or contains other objects than dicts
-            of tensors, for example a model.
+    The dict may be below a key of `_NESTED`. Other values in it are ignored, but a file
+    with other objects, such as a model, raises `InputError`. The arrays have any
+    strides, and tensors with the same part of a storage are the same array.
     """
     content = files.read_bytes(path)
     read = _read_zip if content.startswith(_ZIP_START) else _read_legacy
@@ -145,10 +136,10 @@ def _read_zip(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     if "byteorder" in entries and read("byteorder") != b"little":
         raise ValueError("its numbers are in big-endian order")
 
-    found: dict[str, _Storage] = {}
-    state = _run(io.BytesIO(read("data.pkl")), found)
+    storages: dict[str, _Storage] = {}
+    state = _run(io.BytesIO(read("data.pkl")), storages)
     return state, {
-        key: _values(each, read(f"data/{key}")) for key, each in found.items()
+        key: _values(each, read(f"data/{key}")) for key, each in storages.items()
     }
 
 
@@ -159,21 +150,21 @@ def _read_legacy(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     stream = io.BytesIO(content)
     stream.seek(len(_LEGACY_START))
 
-    found: dict[str, _Storage] = {}
-    version, machine, state, keys = (_run(stream, found) for _ in range(4))
+    storages: dict[str, _Storage] = {}
+    version, machine, state, keys = (_run(stream, storages) for _ in range(4))
     if version != 1001 or machine.get("little_endian") is not True:
         raise ValueError("it has another version or big-endian numbers")
 
-    storages = {}
+    arrays = {}
     position = stream.tell()
     for key in keys:
         (count,) = struct.unpack_from("<q", content, position)
-        if count != found[key].size:
+        if count != storages[key].size:
             raise ValueError(f"the storage {key} has another size than its tensors")
         start = position + 8
-        position = start + count * found[key].dtype.itemsize
-        storages[key] = _values(found[key], memoryview(content)[start:position])
-    return state, storages
+        position = start + count * storages[key].dtype.itemsize
+        arrays[key] = _values(storages[key], memoryview(content)[start:position])
+    return state, arrays
 
 
 def _values(storage: _Storage, data: memoryview) -> np.ndarray:
@@ -183,16 +174,10 @@ def _values(storage: _Storage, data: memoryview) -> np.ndarray:
 
 
 def _run(stream: IO[bytes], storages: dict[str, _Storage]) -> Any:
-    """Interprets the next pickle of a stream.
+    """Interprets the next pickle of a stream, and adds its storages to `storages`.
 
-    Nothing here is recursive, so nested objects cannot exhaust the stack.
-
-    Args:
-        stream: The stream, at the start of a pickle. It is then at its end.
-        storages: Gets the storages of the pickle, by key.
-
-    Returns:
-        Python's simple types, `_Name`, `_Storage` or `_Tensor`.
+    Returns simple types of Python, `_Name`, `_Storage` or `_Tensor`. Nothing here is
+    recursive, so nested objects cannot exhaust the stack.
 
     Raises:
         ValueError, LookupError, TypeError: The pickle is not valid, or has opcodes,
@@ -309,11 +294,11 @@ def _call(function: Any, arguments: Any) -> Any:
 
 def _tensors_by_name(state: Any) -> dict[str, _Tensor]:
     # Tensors next to a dict of tensors, such as a loss, are no weights.
-    found = {key: each for key in _NESTED if (each := _tensors_in(state.get(key)))}
-    if len(found) > 1:
-        raise ValueError(f"it has dicts of tensors at {' and '.join(found)}")
+    nested = {key: values for key in _NESTED if (values := _tensors_in(state.get(key)))}
+    if len(nested) > 1:
+        raise ValueError(f"it has dicts of tensors at {' and '.join(nested)}")
 
-    (tensors,) = found.values() if found else (_tensors_in(state),)
+    (tensors,) = nested.values() if nested else (_tensors_in(state),)
     if not tensors:
         raise ValueError("it has no dict of tensors by name")
     if not all(name.isprintable() for name in tensors):
@@ -323,7 +308,7 @@ def _tensors_by_name(state: Any) -> dict[str, _Tensor]:
 
 def _tensors_in(values: Any) -> dict[str, _Tensor]:
     items = values.items() if isinstance(values, dict) else ()
-    return {str(name): each for name, each in items if isinstance(each, _Tensor)}
+    return {str(name): value for name, value in items if isinstance(value, _Tensor)}
 
 
 def _arrays(
@@ -331,9 +316,8 @@ def _arrays(
 ) -> dict[str, np.ndarray]:
     """Returns the tensors as arrays.
 
-    Raises:
-        ValueError: A tensor is not a part of its storage, or different tensors have
-            more than `limit` bytes, and so share numbers.
+    Different tensors with more than `limit` bytes, which must share numbers, raise a
+    `ValueError`.
     """
     # A tied weight occurs under two names.
     arrays = {
@@ -346,10 +330,10 @@ def _arrays(
 
 
 def _view(tensor: _Tensor, values: np.ndarray) -> np.ndarray:
-    """Returns a part of a storage, after a check that it has no other numbers."""
+    """Returns a tensor as a view of its storage, after a check that it is inside the storage."""
     numbers = (tensor.offset, *tensor.shape, *tensor.strides)
     if len(tensor.shape) != len(tensor.strides) or not all(
-        type(each) is int and each >= 0 for each in numbers
+        type(number) is int and number >= 0 for number in numbers
     ):
         raise ValueError("the shape of a tensor is not valid")
     if not math.prod(tensor.shape):
@@ -366,7 +350,7 @@ def _view(tensor: _Tensor, values: np.ndarray) -> np.ndarray:
 
     if tensor.offset + extent > len(values):
         raise ValueError("a tensor has elements outside of its storage")
-    strides = [each * values.itemsize for each in tensor.strides]
+    strides = [number * values.itemsize for number in tensor.strides]
     return np.lib.stride_tricks.as_strided(
         values[tensor.offset :], tensor.shape, strides, writeable=False
     )

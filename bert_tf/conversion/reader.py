@@ -41,16 +41,14 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
     """Reads a checkpoint of any dialect, and the config and vocabulary next to it.
 
     Args:
-        path: One of a weights folder or a training checkpoint; the output folder of a
-            training run (the newest checkpoint of the run is read, or the best weights
-            if the run used early stopping); a google-research/bert checkpoint
-            (`.../bert_model.ckpt`, or its folder); a Model Garden checkpoint (its
-            prefix or its folder); a Hugging Face folder, or its `pytorch_model.bin` or
-            `tf_model.h5`; a SavedModel of TensorFlow Hub; a `.zip` or `.tar.gz` file
-            that contains any of the above, such as a file that Google released;
-            `hf://owner/name` or `hf://owner/name@revision` on the Hugging Face hub.
-        slots: Whether to read Adam's moments too. Only google-research/bert checkpoints
-            and training checkpoints of bert-tf can contain them.
+        path: A weights folder or a training checkpoint; the output folder of a run (its
+            best weights if it used early stopping, else its newest checkpoint); a
+            checkpoint of google-research/bert or the Model Garden (prefix or folder); a
+            Hugging Face folder, or its `pytorch_model.bin` or `tf_model.h5`; a preset
+            or `.keras` file of keras-hub; a SavedModel of TensorFlow Hub; a `.zip` or
+            `.tar.gz` file with one of these; or `hf://owner/name[@revision]`.
+        slots: Whether to read Adam's moments too, which only checkpoints of
+            google-research/bert and training checkpoints of bert-tf can contain.
 
     Raises:
         InputError: There is no checkpoint at the path, the checkpoint cannot be read,
@@ -69,11 +67,7 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
 
 
 def read_config(path: str) -> BertConfig:
-    """Reads a `bert_config.json`, or a `config.json` of Hugging Face.
-
-    Raises:
-        InputError: The file is missing, or is not the config of a BERT.
-    """
+    """Reads a `bert_config.json`, or a `config.json` of Hugging Face."""
     values = json_files.read(path)
     # Some activation names mean other functions in Hugging Face, for example "gelu".
     if hugging_face.CONFIG_KEYS.intersection(values):
@@ -82,11 +76,7 @@ def read_config(path: str) -> BertConfig:
 
 
 def read_config_or_size(path_or_size: str, vocab_file: Path | None) -> BertConfig:
-    """Returns the config of a file or, if there is no such file, of a released size.
-
-    Raises:
-        InputError: As in `read_config`, or the size of the vocabulary is unknown.
-    """
+    """Returns the config of a file, or of a released size with as many entries as `vocab_file`."""
     if path_or_size not in SIZES or files.is_file(path_or_size):
         if "/" not in path_or_size and not files.exists(path_or_size):
             raise InputError(
@@ -147,17 +137,17 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
 
         # Exactly one folder of the archive has weights. Folders in it may have others,
         # such as the variables of a SavedModel.
-        found = [
+        folders = [
             (root, names)
             for root, _, names in gfile.walk(folder)
             if names and "__MACOSX" not in root
         ]
-        candidates = [root for root, names in found if dialects.has_weights(names)]
+        candidates = [root for root, names in folders if dialects.has_weights(names)]
         candidates = [
             root for root in candidates if posixpath.dirname(root) not in candidates
         ]
-        if not candidates and len(found) == 1:  # the message for a folder
-            candidates = [found[0][0]]
+        if not candidates and len(folders) == 1:  # the message for a folder
+            candidates = [folders[0][0]]
         if len(candidates) != 1:
             raise InputError(
                 f"{path} must hold one checkpoint. Found: {len(candidates)}."
@@ -176,12 +166,7 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
 
 
 def _extract(path: str, folder: str) -> None:
-    """Extracts an archive to a folder.
-
-    Raises:
-        InputError: The archive is damaged, or has a link or a name that leads outside of
-            the folder.
-    """
+    """Extracts an archive to a folder; refuses links and names that lead outside of it."""
     is_zip = path.endswith(dialects.ZIP_FILES)
     with (
         files.explain_read_errors(path, f" as a {'zip' if is_zip else 'tar.gz'} file"),
@@ -190,15 +175,15 @@ def _extract(path: str, folder: str) -> None:
         if is_zip:
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
-                links = [stat.S_ISLNK(each.external_attr >> 16) for each in entries]
-                _check_names(path, [each.filename for each in entries], links)
+                links = [stat.S_ISLNK(entry.external_attr >> 16) for entry in entries]
+                _check_names(path, [entry.filename for entry in entries], links)
                 archive.extractall(folder)
             return
 
         with tarfile.open(fileobj=file, mode="r:gz") as tar:
-            members = [each for each in tar.getmembers() if not each.isdir()]
-            names = [each.name for each in members]
-            _check_names(path, names, [not each.isreg() for each in members])
+            members = [entry for entry in tar.getmembers() if not entry.isdir()]
+            names = [entry.name for entry in members]
+            _check_names(path, names, [not entry.isreg() for entry in members])
             tar.extractall(folder, members)
 
 
@@ -237,7 +222,7 @@ def _reason_for_no_checkpoint(path: str) -> str:
 
     # Formats of other programs.
     paths = [path, *(posixpath.join(path, name) for name in names)]
-    flax = [each for each in paths if each.endswith(".msgpack")]
+    flax = [entry for entry in paths if entry.endswith(".msgpack")]
     if flax:
         return (
             f"{flax[0]} has weights of Flax, which are not read. Convert them with "
@@ -246,10 +231,10 @@ def _reason_for_no_checkpoint(path: str) -> str:
         )
 
     for name, reason in _FOREIGN_FOLDERS.items():
-        if name in (each.rstrip("/") for each in names):
+        if name in (entry.rstrip("/") for entry in names):
             return f"{path} {reason}"
 
-    without_config = [each for each in paths if each.endswith(".weights.h5")]
+    without_config = [entry for entry in paths if entry.endswith(".weights.h5")]
     if without_config:
         return (
             f"{without_config[0]} has weights of Keras, but not the architecture. Give "
@@ -280,11 +265,11 @@ def _reason_for_no_checkpoint(path: str) -> str:
         )
 
     if not {"checkpoints", "training_config.json"}.isdisjoint(
-        each.rstrip("/") for each in names
+        entry.rstrip("/") for entry in names
     ):
         return (
             f"{path} is the folder of a training run, but holds no undamaged "
             "checkpoint. Copy it again from its source, or train again."
         )
-    expected = dialects.listed(each.marks[0] for each in DIALECTS.values())
+    expected = dialects.listed(entry.marks[0] for entry in DIALECTS.values())
     return f"{path} holds no checkpoint: it has no {expected}."

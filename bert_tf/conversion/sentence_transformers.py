@@ -38,20 +38,15 @@ _STEPS = ("Transformer", "Pooling")
 def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | None:
     """Returns how vectors are computed, or None if the folder does not state it.
 
-    Args:
-        folder: The folder.
-        do_lower_case: Whether the tokenizer in the folder lower-cases text; None if
-            unknown.
-
     Returns:
         A dict with `pooling` ("mean" or "first"), `normalize` (bool), and, if the
         folder has them, `max_seq_length` (int), `prompts` (dict from name to text),
         `default_prompt_name` (str) and `include_prompt` (False). If bert-tf does not
         support a step, there is also `problem`, a sentence.
     """
-    place = files.real_path(folder)  # the given one may be "."
-    if posixpath.basename(place) == OLD_FOLDER:
-        folder = posixpath.dirname(place)
+    real_folder = files.real_path(folder)  # `folder` may be "."
+    if posixpath.basename(real_folder) == OLD_FOLDER:
+        folder = posixpath.dirname(real_folder)
     path = find_file(folder, MODULES_FILE)
     if path is None:
         return None
@@ -70,16 +65,16 @@ def _read_prompts(folder: str) -> dict[str, Any]:
     prompts = values.get("prompts") or {}
     json_files.check(prompts, dict.fromkeys(prompts, json_files.TEXT), path)
 
-    found = {name: values[name] for name in _PROMPTS if values.get(name)}
+    settings = {name: values[name] for name in _PROMPTS if values.get(name)}
     if (values.get("model_type") or _MODEL_TYPE) != _MODEL_TYPE:
-        found["problem"] = f"{path} has the model_type {values['model_type']}"
-    return found
+        settings["problem"] = f"{path} has the model_type {values['model_type']}"
+    return settings
 
 
 def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
     # The steps: model, pooling and perhaps normalization.
     modules: Any = json_files.parse(files.read_text(path), path)
-    steps = [(each["type"].rsplit(".", 1)[-1], each["path"]) for each in modules]
+    steps = [(module["type"].rsplit(".", 1)[-1], module["path"]) for module in modules]
     names = tuple(name for name, _ in steps)
     if names not in (_STEPS, (*_STEPS, _NORMALIZE)):
         return {"problem": f"{path} has the steps {', '.join(names)}"}
@@ -119,20 +114,17 @@ def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
 def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
     """Adds the files of sentence-transformers to a folder of Hugging Face.
 
-    Args:
-        folder: The folder.
-        embedding: A result of `read_embedding`. Nothing is written if it is empty or
-            not supported.
-        size: The number of values of a vector.
+    Nothing is written if `embedding`, a result of `read_embedding`, is empty or not
+    supported. `size` is the number of values of a vector.
     """
     if not embedding or "problem" in embedding:
         return
 
     names = (*_STEPS, _NORMALIZE) if embedding.get("normalize", True) else _STEPS
-    places = ("", POOLING_FOLDER, "2_Normalize")  # the last one needs no files
+    paths = ("", POOLING_FOLDER, "2_Normalize")  # the last one needs no files
     modules = [
-        {"idx": i, "name": str(i), "path": place, "type": f"{_PACKAGE}.{name}"}
-        for i, (name, place) in enumerate(zip(names, places, strict=False))
+        {"idx": i, "name": str(i), "path": path, "type": f"{_PACKAGE}.{name}"}
+        for i, (name, path) in enumerate(zip(names, paths, strict=False))
     ]
 
     modes = {
@@ -157,11 +149,7 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
 
 
 def check_supported(embedding: dict[str, Any]) -> None:
-    """Checks a result of `read_embedding`.
-
-    Raises:
-        InputError: bert-tf does not support a step.
-    """
+    """Checks that bert-tf supports all steps of a result of `read_embedding`."""
     if "problem" in embedding:
         raise InputError(
             f"{embedding['problem']}. bert-tf computes the mean of the tokens or the "
@@ -172,12 +160,8 @@ def check_supported(embedding: dict[str, Any]) -> None:
 def prompt_of(embedding: Mapping[str, Any], prompt_name: str | None) -> str:
     """Returns the text that is put before each text; "" if there is none.
 
-    Args:
-        embedding: A result of `read_embedding`.
-        prompt_name: The name of the prompt; "" for none, None for that of the folder.
-
-    Raises:
-        InputError: There is no such prompt, or the pooling leaves its tokens out.
+    A `prompt_name` of "" selects no prompt, and None the default prompt of the folder.
+    A prompt whose tokens the pooling leaves out raises `InputError`.
     """
     if prompt_name is None:
         prompt_name = embedding.get("default_prompt_name")

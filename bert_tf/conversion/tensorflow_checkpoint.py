@@ -26,12 +26,9 @@ OBJECT_GRAPH = (
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[tuple[str, Any]]:
-    """Finds and opens the checkpoint at a path.
+    """Finds and opens the checkpoint at a path: a prefix, an `.index` file or a folder.
 
-    Args:
-        path: The prefix of the checkpoint, its `.index` file, or its folder. If the
-            folder contains several checkpoints, the file `checkpoint` in the folder
-            must name one of them.
+    If a folder contains several checkpoints, its file `checkpoint` must name one.
 
     Yields:
         The prefix and a TensorFlow checkpoint reader, or `path` and None if there is no
@@ -39,8 +36,7 @@ def opened(path: str) -> Iterator[tuple[str, Any]]:
 
     Raises:
         InputError: The checkpoint is damaged, also if that is found while it is read,
-            or the folder contains several checkpoints but no file `checkpoint` that
-            names one of them.
+            or it is not clear which checkpoint of the folder is meant.
     """
     with files.explain_read_errors(path, _AS_CHECKPOINT):
         prefix = _find_prefix(path)
@@ -108,13 +104,9 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
     """Reads the config and the vocabulary in the folder of a checkpoint.
 
     Returns:
-        The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`. A
-        field is None if its value is unknown. `do_lower_case` is known if the folder
-        has the name of a released model, such as `uncased_L-12_H-768_A-12`, or a
-        `tokenizer_config.json`.
-
-    Raises:
-        InputError: A file is damaged, or the casing is not a truth value.
+        The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`.
+        `do_lower_case` is known if the folder has a `tokenizer_config.json` or the name
+        of a released model, such as `uncased_L-12_H-768_A-12`.
     """
     folder = posixpath.dirname(prefix)
     config = None

@@ -30,17 +30,10 @@ _INTERMEDIATE = "bert/encoder/layer_0/intermediate/dense/bias"
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads the weights, the architecture and the vocabulary of a SavedModel.
 
-    Args:
-        path: The folder of the SavedModel.
-        slots: Ignored, because a SavedModel has no slots (Adam's moments).
-
-    Returns:
-        The contents, or None if the path is not the folder of a BERT encoder. `config`
-        is None for a module of TensorFlow 1, whose variables do not show how many
-        attention heads the model has.
-
-    Raises:
-        InputError: A file is damaged, or the SavedModel only prepares texts.
+    Returns None if the path is not the folder of a BERT encoder. A SavedModel that only
+    prepares texts raises `InputError`. `config` is None for a module of TensorFlow 1,
+    whose variables do not show how many attention heads the model has. `slots` has no
+    effect, because a SavedModel has no slots (Adam's moments).
     """
     graph_file = posixpath.join(path, _GRAPH_FILE)
     if not files.exists(graph_file):
@@ -114,15 +107,16 @@ def _config(
 def _hidden_act(graph_file: str) -> str:
     """Returns the activation of the blocks, which the operations of the graph show.
 
-    The tanh form of gelu has none of its own: the pooler has a Tanh in any case.
+    Without signs of another activation, it is the tanh form of gelu. The operation Tanh
+    is no sign of it, because the pooler has a Tanh in any case.
     """
     with files.explain_read_errors(graph_file, " as a SavedModel"):
         graph = saved_model_pb2.SavedModel.FromString(files.read_bytes(graph_file))
 
     operations = {
         node.op
-        for each in graph.meta_graphs
-        for function in each.graph_def.library.function
+        for meta_graph in graph.meta_graphs
+        for function in meta_graph.graph_def.library.function
         for node in function.node_def
     }
     if operations & {"Erf", "Erfc"}:

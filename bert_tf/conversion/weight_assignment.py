@@ -23,12 +23,9 @@ _MASKED_LM = "cls/predictions/"
 
 @dataclasses.dataclass(frozen=True)
 class AssignmentReport:
-    """The names of the tensors that `assign` did and did not set.
-
-    `str` gives a summary.
+    """The names of the tensors that `assign` set or did not set; `str` gives a summary.
 
     Attributes:
-        assigned: Variables of the model that were set.
         missing: Variables of the model that are not in the checkpoint. Their values are
             unchanged.
         unused: Weights of the checkpoint that are not in the model.
@@ -66,20 +63,13 @@ def assign(
 ) -> AssignmentReport:
     """Sets a model's variables from a checkpoint.
 
-    Args:
-        model: Any model of `bert_tf.modeling`.
-        contents: The checkpoint, from `read_weights`.
-
-    Returns:
-        The names of the assigned, missing, unused and unknown tensors. If the
-        checkpoint does not contain the model's head, the variables of the head are
-        missing.
+    If the checkpoint does not contain the model's head, the variables of the head are
+    missing in the report.
 
     Raises:
         InputError: A shape differs, the checkpoint lacks a part of the encoder, or the
             model has a masked-LM head and the output layer of the checkpoint's masked
-            LM is not the word embeddings. In these cases, all variables keep their
-            values.
+            LM is not the word embeddings. All variables then keep their values.
     """
     variables = variables_by_name(model)
     if not contents.tied_masked_lm and any(
@@ -111,14 +101,11 @@ def assign(
 
 
 def check_config(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks that a config computes the same as that of the checkpoint, if it has one.
+    """Checks the fields of a config that the shapes of the weights do not depend on.
 
-    The shapes of the weights do not depend on these fields. The activation of a
-    checkpoint of another program may be unknown to this program, so it is compared for
-    those of bert-tf only.
-
-    Raises:
-        InputError: A field differs.
+    They must be equal to those of the checkpoint, if it has a config. The activation
+    and the epsilon are compared for checkpoints of bert-tf only, because other programs
+    may not know them.
     """
     own = contents.config
     names = ("num_attention_heads", "hidden_act", "layer_norm_eps")
@@ -135,9 +122,6 @@ def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
     """Checks the sizes of a config, before records and models are built.
 
     `assign` checks the rest.
-
-    Raises:
-        InputError: As in `assign`.
     """
     # These weights have all sizes of the config.
     hidden = config.hidden_size
@@ -182,18 +166,14 @@ def _check_shape(
 def classifier_of(
     variables: Mapping[str, Any], contents: CheckpointContents
 ) -> dict[str, np.ndarray]:
-    """Returns `contents.classifier` by the names of the model's head.
+    """Returns `contents.classifier` by the names of the model's `variables`.
 
-    Args:
-        variables: The weights of the model by google-research/bert name.
-        contents: The checkpoint.
-
-    Returns:
-        Dict from google-research/bert name to array; empty if the model has no head
-        that Hugging Face names `classifier`, or if `contents.classifier` is empty.
+    The dict is empty if the model has no head that Hugging Face names `classifier`, or
+    if `contents.classifier` is empty.
     """
     kinds = [
-        weight_names.classifier_rows(each) for each in weight_names.CLASSIFIER_HEADS
+        weight_names.classifier_rows(architecture)
+        for architecture in weight_names.CLASSIFIER_HEADS
     ]
     if contents.dialect != "hugging_face":
         kinds.append(weight_names.span_rows("classifier"))

@@ -18,14 +18,13 @@ class Row:
 
     Attributes:
         google: Name in google-research/bert, which bert-tf uses too.
-        hugging_face: Name in transformers.
         model_garden: Last part of the variable's full name in tf-models-official, or ""
             if the Model Garden encoders do not have the weight.
         transposed: Whether the weight is a kernel. Kernels have the shape [in, out] in
             google-research/bert but [out, in] in Hugging Face.
-        heads: The axis that the Model Garden splits into two axes, [heads, head size].
-            The value is "in" or "out" for attention kernels, "out" for the biases of
-            query, key and value, and "" for all other weights.
+        heads: The axis that the Model Garden splits into [heads, head size]: "in" or
+            "out" for attention kernels, "out" for the biases of query, key and value,
+            and "" for all other weights.
     """
 
     google: str
@@ -163,28 +162,21 @@ OUTPUT_LAYERS = {**HEADS_WITH_LABELS, "BertSpanPredictor": "cls/squad/output_wei
 def classifier_rows(architecture: str) -> list[Row]:
     """Returns the rows of the head that Hugging Face names `classifier`.
 
-    Args:
-        architecture: The Hugging Face class. For a class that is not in
-            `CLASSIFIER_HEADS`, the rows are those of `BertForSequenceClassification`.
+    A class that is not in `CLASSIFIER_HEADS` has the rows of
+    `BertForSequenceClassification`.
     """
     return _head(CLASSIFIER_HEADS.get(architecture, ""), "classifier")
 
 
 def span_rows(hugging_face: str = "qa_outputs") -> list[Row]:
-    """Returns the rows of the head that predicts spans.
-
-    Args:
-        hugging_face: The name of the head in the checkpoint.
-    """
+    """Returns the rows of the head that predicts spans, by its name in the checkpoint."""
     return _head("cls/squad/", hugging_face)
 
 
 def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
     """Returns the rows, in the order in which google-research/bert creates variables.
 
-    Args:
-        architecture: The Hugging Face class, which determines the head that is named
-            `classifier` (see `classifier_rows`).
+    `architecture`, a class of Hugging Face, determines the head named `classifier`.
     """
     pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
     classifier = classifier_rows(architecture)
@@ -215,15 +207,12 @@ def matcher(
 ) -> Callable[[str], tuple[Row, str] | None]:
     """Returns a function that finds the row of a weight from the weight's name.
 
-    Args:
-        names: Dict from a weight's name, which may contain `{i}`, to the row of the
-            weight.
-        with_scope: Whether the name may follow a scope, as in `scope/name`.
+    The function returns the row and the index of the Transformer block as a string (""
+    for a weight outside of the blocks), or None if no row has the name.
 
-    Returns:
-        Function that takes a weight's name and returns a tuple: the row of the weight,
-        and the index of the weight's block as a string ("" if the weight is not in a
-        block). The function returns None if no row has that name.
+    Args:
+        names: The rows by the names of weights, which may contain `{i}`.
+        with_scope: Whether the name may follow a scope, as in `scope/name`.
     """
     scope = "(?:.*/)?" if with_scope else ""
     patterns = [
@@ -234,9 +223,9 @@ def matcher(
 
     def match(name: str) -> tuple[Row, str] | None:
         for pattern, row in patterns:
-            found = pattern.fullmatch(name)
-            if found:
-                return row, found.groupdict().get("i") or ""
+            regex_match = pattern.fullmatch(name)
+            if regex_match:
+                return row, regex_match.groupdict().get("i") or ""
         return None
 
     return match

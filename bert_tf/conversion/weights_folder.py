@@ -20,18 +20,10 @@ _SLOTS = ("/adam_m", "/adam_v")
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads a weights folder, a training checkpoint or the output folder of a run.
 
-    Args:
-        path: The folder. If it is the output folder of a run, the newest checkpoint is
-            read, or the weights of the best evaluation if the run used early stopping.
-        slots: Whether to read Adam's moments (slots) too. If true, the newest
-            checkpoint of a run is read even if the run used early stopping, because the
-            best weights have no slots.
-
-    Returns:
-        The contents, or None if the path is not a folder that bert-tf wrote.
-
-    Raises:
-        InputError: A file is missing or damaged.
+    In the output folder of a run, the newest checkpoint is read, or the weights of the
+    best evaluation if the run used early stopping. The best weights have no slots, so
+    with `slots` the newest checkpoint is read in any case. Returns None if the path is
+    not a folder that bert-tf wrote.
     """
     folder: str | None = path
     if weights.is_weights_folder(path):
@@ -75,11 +67,7 @@ def _read_folder(folder: str, slots: bool) -> CheckpointContents:
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes a weights folder into an empty folder. Slots are not written.
-
-    Returns:
-        The path of the folder.
-    """
+    """Writes a weights folder without slots into an empty folder, and returns `folder`."""
     step = {} if contents.global_step is None else {"step": contents.global_step}
     weights.write_into(
         folder,

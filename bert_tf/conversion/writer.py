@@ -41,15 +41,10 @@ _PREFIX = re.compile(r"(bert_model\.ckpt|model\.ckpt-\d+)\.")  # of files of Ten
 def check_target(folder: str, dialect: str, *sources: str) -> None:
     """Checks that writing a checkpoint to a folder removes no other data.
 
-    Args:
-        folder: The folder to write.
-        dialect: The dialect to write, one of `WRITABLE_DIALECTS`.
-        sources: Paths of the checkpoint that is read.
-
     Raises:
-        InputError: The folder is a file, belongs to a run of training, contains a
-            source, or contains anything else than an undamaged checkpoint of this
-            dialect.
+        InputError: The folder is a file, belongs to a run of training, contains one of
+            `sources` (the paths of the checkpoint that is read), or contains anything
+            else than an undamaged checkpoint of this dialect.
     """
     target = real_path(resolve_output(folder, is_folder=True))
     _check_place(folder, target, sources)
@@ -114,9 +109,8 @@ def write_weights(
 
     Args:
         contents: The contents to write.
-        folder: The folder to write. If the folder exists, it must be empty or contain a
-            checkpoint of the same dialect and no other files; the checkpoint is
-            replaced.
+        folder: A folder that is new, is empty or contains only a checkpoint of the same
+            dialect, which is replaced.
         dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments
             (slots), which google-research/bert needs to resume training.
         texts: Further files of the folder, by the names that `check_target` knows.
@@ -125,12 +119,10 @@ def write_weights(
         The path of the checkpoint, as `read_weights` accepts it.
 
     Raises:
-        InputError: The dialect is unknown or can only be read, `folder` is a file or
-            contains other files than those of such a checkpoint, `contents` has no
-            config, weights that are not finite or other invalid values, or a vocabulary
-            or a head that the dialect cannot store: an output layer of the masked LM
-            that is not the word embeddings, a head of unknown kind
-            (`CheckpointContents.classifier`), or one with the layers of `HeadConfig`.
+        InputError: The folder has other files, `contents` is not valid or has no
+            config, or the dialect cannot store the vocabulary or the head. No dialect
+            stores a masked LM whose output layer is not the word embeddings, or a head
+            of unknown kind (`CheckpointContents.classifier`).
     """
     path, _ = _write_checked(contents, folder, dialect, texts=texts)
     for line in _differences(contents, dialect):
@@ -183,29 +175,24 @@ def convert(
 ) -> str:
     """Converts a checkpoint, and compares the written checkpoint with the source.
 
+    A config, vocabulary or casing that is not None replaces that of the source.
+
     Args:
         source: A path that `read_weights` accepts.
-        target: The folder to write.
+        target: The folder to write. An earlier checkpoint in it is unchanged if the
+            conversion fails.
         dialect: One of `WRITABLE_DIALECTS`.
         slots: Whether to write Adam's moments (slots) too; only "google" can store
             them, and the source must have them.
-        config: The architecture. If not None, this config replaces the config of the
-            source.
         encoder_only: Whether to write the encoder with its pooler, but no heads.
-        vocab_file: The `vocab.txt`. If None, the vocabulary of the source.
-        do_lower_case: The casing of the tokenizer. If None, that of the source or of
-            `vocab_file`.
 
     Returns:
         A report for the user: the number of weights written, the greatest difference
         between the outputs of the source and of the written checkpoint, and warnings.
 
     Raises:
-        InputError: Reading or writing failed, the source has a head that no dialect can
-            store (see `write_weights`), config, vocabulary or casing are not those of
-            the source or not valid, `slots` has no effect, or the written checkpoint
-            differs from the source. An earlier checkpoint in `target` is then
-            unchanged.
+        InputError: Reading or writing failed, an argument does not fit the source, or
+            the written checkpoint differs from the source.
     """
     check_choice(WRITABLE_DIALECTS, "dialect", dialect)
     if slots and "slots" not in WRITABLE[dialect].stores:
@@ -253,21 +240,9 @@ def _write_checked(
     *sources: str,
     texts: Mapping[str, str] = {},
 ) -> tuple[str, CheckpointContents]:
-    """Writes a checkpoint, and reads it before it replaces an earlier one.
+    """Does the work of `write_weights`; returns the path and the contents read from it.
 
-    Args:
-        contents: The contents to write.
-        target: The folder to write.
-        dialect: One of `WRITABLE_DIALECTS`.
-        *sources: The paths of the checkpoint from which the contents were read.
-        texts: As in `write_weights`.
-
-    Returns:
-        The path of the checkpoint, and its contents.
-
-    Raises:
-        InputError: See `write_weights` and `_check_same`; or `target` has changed
-            during the work.
+    `sources` are the paths of the checkpoint from which the contents were read.
     """
     check_choice(WRITABLE_DIALECTS, "dialect", dialect)
     contents.require_config()
@@ -392,9 +367,8 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
 def output_difference(one: CheckpointContents, two: CheckpointContents) -> float:
     """Returns the largest difference between the encoder outputs of two checkpoints.
 
-    The sequence and pooled outputs are computed on a fixed input. Each model uses the
-    config of its own checkpoint, so errors in a converted config also change the
-    result.
+    The outputs (sequence and pooled) are those for a fixed input. Each model uses the
+    config of its own checkpoint, so errors in a converted config change the result too.
     """
     pairs = zip(_encoder_outputs(one), _encoder_outputs(two), strict=True)
     return float(np.max([np.abs(first - second).max() for first, second in pairs]))

@@ -19,8 +19,7 @@ _LONGEST_BLANK_LINE = 256
 def document_end(file: SeekableFile, start: int, limit: int) -> int | None:
     """Returns the end of the first document that ends at or after the byte `start`.
 
-    Returns None if that document ends at the end of the file, or if it does not end
-    within `limit` bytes.
+    Returns None if that document ends with the file, or more than `limit` bytes later.
     """
     # The search starts at the byte before `start`, because that byte may be the line
     # feed before a blank line. If `start` is 0, there is no such byte, and the search

@@ -17,25 +17,14 @@ from bert_tf.tfds_builders import open_builder
 
 
 class TfdsSplit:
-    """One split of a data set whose examples have a text feature.
-
-    The data set is downloaded if needed.
+    """A split of a tensorflow-datasets data set, which is downloaded if needed.
 
     Args:
-        tfds_name: Data set and split, such as "lm1b:train"; the default split is
-            "train".
-        data_dir: Folder of prepared data sets; if None or "", the default of
-            tensorflow-datasets.
-        feature: Name of the text feature.
+        tfds_name: Data set and split, such as "lm1b:train"; without a split, "train".
+        data_dir: Folder of prepared data sets; None or "" for the default folder.
 
     Attributes:
-        name: Full name of the data set with its version, a colon, and the name of the
-            split.
-        num_examples: Number of examples of the split.
-        num_bytes: Size of the examples of the split, in bytes.
-
-    Raises:
-        InputError: The data set, the split or the feature does not exist.
+        name: Full name of the data set with its version, a colon, and the split.
     """
 
     def __init__(self, tfds_name: str, data_dir: str | None, feature: str) -> None:
@@ -72,15 +61,13 @@ class TfdsSplit:
 
 @dataclasses.dataclass(frozen=True)
 class SeekableFile:
-    """An input file and the file that record creation reads in its place.
-
-    An object of this class can also stand for a tensorflow-datasets split.
+    """An input file or tensorflow-datasets split, and the file that is read for it.
 
     Attributes:
         path: The file to read: text if `format` is "text", else JSON lines. For a
-            tensorflow-datasets split, the name of the split.
-        source: The input file, for error messages; equal to `path` if no unpacking is
-            needed.
+            split, its name.
+        source: The input file, for error messages; equal to `path` if it is not
+            unpacked.
         format: The format of `source`.
     """
 
@@ -90,31 +77,26 @@ class SeekableFile:
 
 
 def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[SeekableFile]:
-    """Returns a seekable file for each input file; does not unpack the input files.
+    """Returns a `SeekableFile` for each input file, given by its path and format.
 
-    Args:
-        file_formats: A dictionary from the path of each input file to its format.
-        folder: The folder of the unpacked files, which `unpack` writes.
+    `folder` is the folder of the unpacked files, which only `unpack` writes.
     """
-    found = []
+    inputs = []
     for number, (path, file_format) in enumerate(file_formats.items()):
         is_packed = path.endswith((*text_formats.PACKED,))
         is_seekable = file_format in ("text", "jsonl") and not is_packed
         unpacked = os.path.join(folder, f"unpacked-{number:06d}")
-        found.append(SeekableFile(path if is_seekable else unpacked, path, file_format))
-    return found
+        inputs.append(
+            SeekableFile(path if is_seekable else unpacked, path, file_format)
+        )
+    return inputs
 
 
 def unpack(file: SeekableFile, feature: str) -> None:
     """Writes `file.path`, the unpacked content of `file.source`: text or JSON lines.
 
-    Args:
-        file: The input file.
-        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the
-            text; also the key in the written JSON lines.
-
-    Raises:
-        InputError: The input file cannot be read, or a document is not valid UTF-8.
+    `feature` is the JSON key, `tf.train.Example` feature or Parquet column that holds
+    the text, and also the key in the written JSON lines.
     """
     plain = file.format in ("text", "jsonl")
     chunks = (
@@ -137,6 +119,6 @@ def _as_json_lines(file: SeekableFile, feature: str) -> Iterator[bytes]:
         try:
             text = document.decode("utf-8-sig")
         except UnicodeDecodeError as error:
-            place = f"{text_formats.UNITS[file.format]} {number}"
-            raise text_formats.not_utf8(file.source, place, error) from error
+            position = f"{text_formats.UNITS[file.format]} {number}"
+            raise text_formats.not_utf8(file.source, position, error) from error
         yield json.dumps({feature: text}, ensure_ascii=False).encode() + b"\n"

@@ -22,10 +22,8 @@ class Block:
 
     Attributes:
         text: Less than 3 MiB of UTF-8; may begin and end inside a line.
-        source: The file or data set that contains the text.
-        line: Number, from 1, of the line of `source` in which the text begins. A
-            document of a TFRecord, Parquet or JSON lines file or of a data set counts
-            as one line.
+        line: Number, from 1, of the line of `source` in which the text begins. In other
+            formats than text, each document counts as one line.
     """
 
     text: bytes
@@ -66,19 +64,14 @@ class TextSource:
 
 
 class TextCounter:
-    """Counts the documents and the sentences of a text, as record creation does.
-
-    Attributes:
-        documents: Number of documents so far.
-        sentences: Number of lines so far that are not blank.
-    """
+    """Counts documents and sentences (lines that are not blank), as record creation does."""
 
     def __init__(self) -> None:
         self.documents = self.sentences = 0
         self._before = self._current = False  # whether the last two lines have text
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
-        """Counts and yields the texts of a file: each a document, or a part of one."""
+        """Counts and yields the texts of a file: documents if `documents`, else parts of them."""
         self._before = (self._before or self._current) and not documents
         self._current = False
         for text in texts:
@@ -90,7 +83,7 @@ class TextCounter:
             yield text
 
     def _count(self, line: bytes, is_next: bool) -> None:
-        """Counts a line, or one more part of the last line."""
+        """Counts a line if `is_next`, else one more part of the last line."""
         if is_next:
             self._before = self._current
             self._current = False
@@ -105,32 +98,25 @@ def read_blocks(
 ) -> tuple[Iterator[Block], int | None]:
     """Reads the text in blocks of about 1 MiB, in the order of the files.
 
-    Args:
-        source: The files or the data set.
-        output_file: The vocabulary that the caller will write. It and the file with its
-            casing must not be input files.
-        counter: Counts the text as it is read.
+    The start of every file is checked before the first block is read. Neither
+    `output_file`, the vocabulary that the caller will write, nor the file with its
+    casing may be an input file. `counter` counts the text as it is read.
 
     Returns:
-        The blocks, and the size of the text in bytes (None if it is not known). The
-        start of every file is checked before the first block is read.
-
-    Raises:
-        InputError: No file matches, a file cannot be read, or a file has no text under
-            `text_feature`. The error can also be raised while the blocks are read.
+        The blocks, and the size of the text in bytes (None if it is not known).
     """
     feature = source.text_feature
-    found = {}
+    formats = {}
     counter = counter or TextCounter()
     if source.input_file:
-        found = text_formats.input_files(
+        formats = text_formats.input_files(
             source.input_file, source.input_format, feature, True
         )
 
     # Neither the vocabulary nor the file with its casing may be an input.
     if output_file:
-        check_output_file(output_file, found)
-        check_casing_file(output_file, found)
+        check_output_file(output_file, formats)
+        check_casing_file(output_file, formats)
     if source.tfds_name:
         split = sources.TfdsSplit(source.tfds_name, source.tfds_data_dir, feature)
         texts = counter.counted(split.texts(), True)
@@ -141,12 +127,12 @@ def read_blocks(
         file_format == "text"
         and not path.endswith((*text_formats.PACKED,))
         and not text_formats.is_pipe(path)
-        for path, file_format in found.items()
+        for path, file_format in formats.items()
     )
-    size = sum(files.gfile().stat(path).length for path in found) if plain else None
+    size = sum(files.gfile().stat(path).length for path in formats) if plain else None
     blocks = (
         block
-        for path, file_format in found.items()
+        for path, file_format in formats.items()
         for block in cut_into_blocks(_chunks(path, file_format, source, counter), path)
     )
     return blocks, size
@@ -167,14 +153,10 @@ def _as_line(text: bytes) -> bytes:
 
 
 def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
-    """Cuts text into blocks, between words if possible; lines may have any length.
+    """Cuts text, in chunks of any size, into blocks, between words if possible.
 
     Each block ends after a space, tab or line break. If 1 MiB of text has none of
     these, the block ends between any two characters.
-
-    Args:
-        chunks: The text, in chunks of any size.
-        source: Name of the file or data set.
     """
     line = 1
     rest = bytearray()
@@ -208,18 +190,11 @@ DOCUMENTS_PER_HELD_OUT = 10
 
 
 class DocumentFilter(TextCounter):
-    """Keeps every tenth document of a text, or all others, while the text is read.
+    """Keeps every tenth document of a text if `held_out`, else all other documents.
 
     In a text file, a blank line ends a document, and so does the end of the file. The
-    lines of the other documents become empty, so that line numbers are those of the
-    file.
-
-    Args:
-        held_out: Whether to keep every tenth document, from the tenth on, or all
-            others.
-
-    Attributes:
-        documents: Number of documents so far, kept or not.
+    lines of dropped documents become empty, so that the line numbers do not change. The
+    attribute `documents` counts all documents.
     """
 
     def __init__(self, held_out: bool) -> None:
@@ -227,7 +202,7 @@ class DocumentFilter(TextCounter):
         self._held_out = held_out
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
-        """Yields the texts of a file: each a document, or a part, with its lines."""
+        """Yields the texts of a file, with empty lines in place of dropped documents."""
         if documents:
             for text in texts:
                 self.documents += 1

@@ -65,38 +65,31 @@ def is_pipe(path: str) -> bool:
 def input_files(
     patterns: str, input_format: str, feature: str, allow_pipes: bool = False
 ) -> dict[str, str]:
-    """Finds the input files, checks the start of each, and prints what is unusual.
+    """Returns the format of each input file by its path, after a check of its start.
 
-    If the format is "auto", the start decides whether a text file has the format of
-    WikiExtractor, which is printed. So is a hint about the first file that does not
-    look like prose. Pipes are not checked, because a pipe can be read only once.
+    If the format is "auto", a text file that begins with the markup of WikiExtractor
+    gets the format "wikiextractor". This is printed, and so is a hint about the first
+    file that does not look like prose. Pipes are not checked, because a pipe can be
+    read only once.
 
-    Args:
-        patterns: Comma-separated list of globs; "-" is standard input.
-        input_format: One of `FORMATS`, or "auto".
-        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the
-            text.
-        allow_pipes: Whether standard input and other pipes are accepted.
-
-    Returns:
-        A dictionary from the path of each file to its format.
+    `patterns` is a comma-separated list of globs; "-" is standard input. `feature` is
+    the JSON key, `tf.train.Example` feature or Parquet column that holds the text.
 
     Raises:
-        InputError: A glob matches nothing, a path is a folder, a path is a pipe
-            although pipes are not allowed, a file cannot be read in its format, the
-            first document of a file has no text under `feature`, a file is compressed
-            in an unsupported way, or a file is encoded in UTF-16 or UTF-32.
+        InputError: A glob matches nothing, a path is a folder or a pipe that is not
+            allowed, a file cannot be read in its format, or its first document has no
+            text under `feature`.
     """
     import tensorflow as tf
 
     names = (name.strip() for name in patterns.split(","))
     paths = files.expand_globs(_STDIN if name == "-" else name for name in names)
-    found = {path: format_of(path, input_format) for path in paths}
+    formats = {path: format_of(path, input_format) for path in paths}
     blocks = []
     hint = ""
 
     # The start of each file is checked, except that of a pipe.
-    for path, file_format in found.items():
+    for path, file_format in formats.items():
         if tf.io.gfile.isdir(path):
             raise InputError(
                 f"{path} is a folder. Give the files in it: {path.rstrip('/')}/*"
@@ -116,22 +109,22 @@ def input_files(
             and input_format == "auto"
             and _BLOCKS.match(next(read_chunks(path), b""))
         ):
-            found[path], is_text = "wikiextractor", False
+            formats[path], is_text = "wikiextractor", False
             blocks.append(path)
 
         content = read_text(path, input_format) if is_text else None
-        start = next(content or read_documents(path, found[path], feature), b"")
+        start = next(content or read_documents(path, formats[path], feature), b"")
         hint = hint or hint_about(path, start)
 
     if blocks:
         print(
-            f"{len(blocks):,} of {len(found):,} input files, such as {blocks[0]}, "
+            f"{len(blocks):,} of {len(formats):,} input files, such as {blocks[0]}, "
             "begin with <doc id= and are read as --input_format=wikiextractor.",
             file=sys.stderr,
         )
     if hint:
         print(hint, file=sys.stderr)
-    return found
+    return formats
 
 
 # Files with lines ---------------------------------------------------------------------
@@ -140,14 +133,8 @@ def input_files(
 def read_text(path: str, input_format: str) -> Iterator[bytes]:
     """Reads the bytes of a text file or pipe in chunks; packed files are unpacked.
 
-    Args:
-        path: The file or pipe.
-        input_format: "auto" refuses JSON lines and the markup of WikiExtractor, which
-            would be read as text because of the name of the file; "text" reads them.
-
-    Raises:
-        InputError: The file contains JSON lines or WikiExtractor's markup, or
-            `read_chunks` raises an error.
+    If `input_format` is "auto", JSON and the markup of WikiExtractor raise an
+    `InputError`; if it is "text", they are read as text.
     """
     for number, chunk in enumerate(read_chunks(path)):
         is_unknown = number == 0 and input_format == "auto"
@@ -171,8 +158,7 @@ def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[b
 
     Raises:
         InputError: The file cannot be read, or its first bytes show that it is packed,
-            in a binary format, not encoded in UTF-8, or has no line feeds but carriage
-            returns.
+            binary, not UTF-8, or has carriage returns but no line feeds.
     """
     import tensorflow as tf
 
@@ -209,21 +195,13 @@ def _check_first_bytes(path: str, text: bytes) -> None:
 def read_lines(
     path: str, start: int = 0, end: int = sys.maxsize, source: str = ""
 ) -> Iterator[tuple[str, int]]:
-    """Reads the complete lines between two positions of a file.
+    """Reads the complete lines between two positions of a file, in bytes.
 
-    Args:
-        path: The file.
-        start: Start of the first line, in bytes from the start of the file.
-        end: End of the last line, in bytes from the start of the file.
-        source: Name of the file in error messages; if "", `path`.
+    `source` is the name of the file in error messages; if "", `path`.
 
     Yields:
         Several lines as one text, and the position of the first one, in bytes. A byte
         order mark at the start is dropped.
-
-    Raises:
-        InputError: A line has more than 64 MiB or is not valid UTF-8, or `read_chunks`
-            raises an error.
     """
     rest = b""
     for chunk in itertools.chain(read_chunks(path, start, end), [b""]):
@@ -242,7 +220,7 @@ def read_lines(
             rest = rest[length:]
         if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(
-                f"{path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. "
+                f"{source or path} has a line of more than {files.MAX_LINE_BYTES >> 20} MiB. "
                 "Split it."
             )
 
@@ -265,16 +243,8 @@ def not_utf8(source: str, place: str, error: UnicodeDecodeError) -> InputError:
 def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]:
     """Reads the documents of a file of any format except text.
 
-    Args:
-        path: The file; files of WikiExtractor, JSON lines and TFRecord files may be
-            packed.
-        file_format: "wikiextractor", "jsonl", "tfrecord" or "parquet".
-        feature: JSON key, `tf.train.Example` feature or Parquet column that holds the
-            text.
-
-    Raises:
-        InputError: The file cannot be read, or it has no text under `feature`. The
-            error is raised during the iteration.
+    Files of WikiExtractor, JSON lines and TFRecord files may be packed. `feature` is
+    the JSON key, `tf.train.Example` feature or Parquet column that holds the text.
     """
     if file_format == "wikiextractor":
         return map(str.encode, _articles(path))
@@ -288,20 +258,10 @@ def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]
 def read_json_texts(
     path: str, feature: str, start: int = 0, end: int = sys.maxsize, source: str = ""
 ) -> Iterator[str]:
-    """Reads the text of each JSON object between two positions of a file.
+    """Reads the text of each JSON object between two positions of a file, in bytes.
 
-    Blank lines are skipped.
-
-    Args:
-        path: The file.
-        feature: The key of the text.
-        start: Start of the first line, in bytes from the start of the file.
-        end: End of the last line, in bytes from the start of the file.
-        source: Name of the file in error messages; if "", `path`.
-
-    Raises:
-        InputError: A line is not valid UTF-8, or is no JSON object with a string under
-            `feature`.
+    Blank lines are skipped. `source` is the name of the file in error messages; if "",
+    `path`.
     """
     for lines, position in read_lines(path, start, end, source):
         for index, line in enumerate(lines.split("\n")):
@@ -329,10 +289,7 @@ def _articles(path: str) -> Iterator[str]:
     """Yields the text of each block of WikiExtractor, with its HTML entities decoded.
 
     The title, which WikiExtractor repeats in the first line of a block, is left out,
-    and so is a block without other text.
-
-    Raises:
-        InputError: A block has no end, or there is text outside of the blocks.
+    and so is a block without other text. Text outside of the blocks is an error.
 
     Source: https://github.com/attardi/wikiextractor, `Extractor.extract`.
     """
@@ -373,11 +330,7 @@ def _articles(path: str) -> Iterator[str]:
 
 
 def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
-    """Yields the text of each record, or b"" for a record that has no text.
-
-    Raises:
-        InputError: The first record has no text, or the file cannot be read.
-    """
+    """Yields the text of each record, b"" if it has none; the first one must have a text."""
     import tensorflow as tf
 
     with files.explain_read_errors(path, " as TFRecord"):
@@ -414,11 +367,7 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
 def no_text(source: str, kind: str, feature: str, names: Iterable[str]) -> InputError:
     """Returns the error for a feature or column that is missing or is not text.
 
-    Args:
-        source: The file or data set.
-        kind: "feature" or "column".
-        feature: The name that was given.
-        names: The existing names, for the error message.
+    `kind` is "feature" or "column", and `names` are the existing ones.
     """
     return InputError(
         f"{source} has no text in a {kind} {feature!r}. It has: "
@@ -437,22 +386,18 @@ _CLOSING = "\"'”’»)]*_ "
 def hint_about(path: str, start: bytes) -> str:
     """Returns a line about text that is not prose or is hard-wrapped, or "".
 
-    A text is not prose if more than a quarter of its lines have no letter or have a
-    time code. Its lines are wrapped if most of them have 55 to 80 characters and end
-    inside of a sentence.
-
-    Args:
-        path: The file, for the message.
-        start: The start of its text, UTF-8. The first 64 KiB are examined.
+    Only the first 64 KiB of `start` are examined. A text is not prose if more than a
+    quarter of its lines have no letter or have a time code. Its lines are wrapped if
+    most of them have 55 to 80 characters and end inside of a sentence.
     """
     text = start[:_SAMPLE_BYTES].decode(errors="ignore")
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    lines = [raw.strip() for raw in text.split("\n") if raw.strip()]
     if len(lines) < _LEAST_LINES:
         return ""
 
     other = sum(
-        not re.search(r"[^\W\d_]", each) or bool(_TIME_CODE.search(each))
-        for each in lines
+        not re.search(r"[^\W\d_]", line) or bool(_TIME_CODE.search(line))
+        for line in lines
     )
     if other > len(lines) / 4:
         return (
@@ -463,8 +408,8 @@ def hint_about(path: str, start: bytes) -> str:
 
     # Lines that an editor has wrapped end inside of sentences.
     wrapped = sum(
-        len(each) in _WRAPPED and each.rstrip(_CLOSING)[-1:] not in _SENTENCE_ENDS
-        for each in lines
+        len(line) in _WRAPPED and line.rstrip(_CLOSING)[-1:] not in _SENTENCE_ENDS
+        for line in lines
     )
     if wrapped > len(lines) / 2:
         return (

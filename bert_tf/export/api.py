@@ -37,20 +37,18 @@ def export(
 ) -> str:
     """Writes the model of a checkpoint for serving, and checks its outputs.
 
+    Returns the folder of the new version.
+
     Args:
         checkpoint: The output folder of a run, or another path that `load` accepts.
         export_dir: Folder that contains a numbered folder for each version of the
             model, as TensorFlow Serving expects. The new version gets the next number.
-        settings: The settings of the export.
         dev_data: A file of labelled examples on which the metric is compared too; see
             `ServedModel.read_examples`. Default: the examples of the dev split that the
             run stored, if it did.
         facts: Facts of the model that replace those of the checkpoint, such as `pair`
             or `doc_stride`; see `save_checkpoint`. A fact that neither states has the
             default of the program that trains models for the task.
-
-    Returns:
-        The folder of the new version.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task; `export_dir` is a
@@ -96,12 +94,12 @@ def export(
         ]
 
         # Another export may write this version meanwhile.
-        with files.atomic_folder(version, REPORT_FILE, replace=False) as place:
+        with files.atomic_folder(version, REPORT_FILE, replace=False) as folder:
             report: dict[str, Any] = {"task": job.task, **job.answer_facts}
             for write, process in zip(writers, processes, strict=True):
-                report = {**write(process, place), **report}
-            assets.write(place, job, report)
-            files.write_json(os.path.join(place, REPORT_FILE), report)
+                report = {**write(process, folder), **report}
+            assets.write(folder, job, report)
+            files.write_json(os.path.join(folder, REPORT_FILE), report)
     return version
 
 
@@ -122,9 +120,9 @@ def _job(
     facts: Mapping[str, Any],
 ) -> ExportJob:
     """Reads the checkpoint of an export, and the files of its run."""
-    found = read_pretrained(checkpoint)
+    pretrained = read_pretrained(checkpoint)
     run = run_of(checkpoint) or checkpoint
-    task = settings.task or task_of(found)
+    task = settings.task or task_of(pretrained)
     _check_effect(settings, task)
 
     settings = _with_best_threshold(settings, run)
@@ -132,22 +130,22 @@ def _job(
         # The facts of the export state the threshold that it uses, not that of the
         # training.
         facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
-    found = complete_facts(found, task, facts)
+    pretrained = complete_facts(pretrained, task, facts)
 
     # The examples that the run stored are used if they are of the same task.
     stored = posixpath.join(run, DEV_EXAMPLES)
     has_examples = files.exists(stored)
-    if not dev_data and task == task_of(found) and has_examples:
+    if not dev_data and task == task_of(pretrained) and has_examples:
         dev_data = stored
 
     return ExportJob(
-        found,
+        pretrained,
         task,
         settings=settings,
         version=version,
         dev_data=dev_data or "",
         dev_examples=files.sha256_of_file(stored) if has_examples else "",
-        results=read_results(run, found, task),
+        results=read_results(run, pretrained, task),
         training=read_training(run),
     )
 
@@ -172,8 +170,8 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
     if settings.null_score_diff_threshold is not None or not files.exists(path):
         return settings
     schema = {_THRESHOLD: json_files.NUMBER}
-    found = json_files.read(path, schema, own=True, required=True)
-    threshold = found[_THRESHOLD]
+    results = json_files.read(path, schema, own=True, required=True)
+    threshold = results[_THRESHOLD]
     _LOGGER.info(
         "no answer above a score difference of %.4f, from %s.", threshold, path
     )

@@ -36,20 +36,14 @@ def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
     vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
     labels = job.checkpoint.facts.get("labels", [])
-    found = {weights.VOCABULARY_FILE: vocabulary}
+    contents = {weights.VOCABULARY_FILE: vocabulary}
     if labels:
-        found[LABELS_FILE] = "".join(f"{each}\n" for each in labels).encode()
-    return found
+        contents[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
+    return contents
 
 
 def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
-    """Writes the files.
-
-    Args:
-        folder: The folder of the version, with the exported models.
-        job: The export.
-        report: The report of the export.
-    """
+    """Writes these files to the folder of a version, which must contain the models already."""
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
     facts = {**job.facts, FILES_SHA256: sealed.checksums(folder, CHECKED_FILES)}
@@ -62,12 +56,7 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
 
 
 def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
-    """Returns the model card, in the convention of the Hugging Face hub.
-
-    Args:
-        job: The export.
-        report: The report of the export.
-    """
+    """Returns the model card, in the convention of the Hugging Face hub."""
     config = job.checkpoint.config
     facts = job.checkpoint.facts
     tokenizer = job.checkpoint.tokenizer
@@ -117,22 +106,24 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         )
         parts.append(f"## Training\n\n```json\n{settings}\n```\n")
 
-    for name, each in FILE_FORMATS.items():
+    for name, file_format in FILE_FORMATS.items():
         if rows_of_files := report.get(name):
-            parts.append(f"## {each.title}\n\n{table_of(rows_of_files)}\n")
+            parts.append(f"## {file_format.title}\n\n{table_of(rows_of_files)}\n")
             if any(row["takes_texts"] for row in rows_of_files):
                 parts.append(_TEXT_DIFFERENCES)
     return "\n".join(parts)
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the report of files of one format as a table of Markdown.
-
-    Args:
-        rows: The report of each file, as `file_checks` makes it.
-    """
+    """Returns the report of the files of a format, made by `file_checks`, as a Markdown table."""
     latencies = list(rows[0]["latency_ms"])
-    names = ["file", "MB", "load, ms", *(f"{each}, ms" for each in latencies), "metric"]
+    names = [
+        "file",
+        "MB",
+        "load, ms",
+        *(f"{latency}, ms" for latency in latencies),
+        "metric",
+    ]
     lines = [names, ["---"] * len(names)]
     for row in rows:
         metric = row["metric"]
@@ -141,7 +132,7 @@ def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
                 f"{row['file']}, {row.get('runtime', '')}".strip(", "),
                 f"{row['size_bytes'] / 1e6:.1f}",
                 f"{row['load_ms']:.0f}",
-                *(f"{row['latency_ms'][each]:.2f}" for each in latencies),
+                *(f"{row['latency_ms'][latency]:.2f}" for latency in latencies),
                 f"{metric['name']} {metric['exported']:.2f}" if metric else "",
             ]
         )

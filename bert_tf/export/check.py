@@ -47,10 +47,8 @@ Pair = tuple[Outputs, Outputs]
 class CheckProcess:
     """A process that runs exported models.
 
-    It imports TensorFlow while they are written.
-
-    Args:
-        python: The Python program, which may have another version of TensorFlow.
+    It imports TensorFlow while the models are written. The interpreter `python` may
+    have another version of TensorFlow.
     """
 
     def __init__(self, python: str = sys.executable) -> None:
@@ -70,28 +68,28 @@ class CheckProcess:
         found: Sequence[Sequence[Request]],
         runtime: str = "auto",
     ) -> list[list[dict[str, np.ndarray]]]:
-        """Returns the outputs of requests for models. A process runs only once.
+        """Returns the outputs of each model for its requests, `found`; called once.
 
-        Args:
-            paths: SavedModels, or TFLite or ONNX files.
-            found: The requests for each of them.
-            runtime: What runs ONNX files: one of `formats.RUNTIMES`.
-
-        Raises:
-            ExportCheckError: A model cannot be loaded, or a request fails.
+        The models are SavedModels, TFLite files or ONNX files. A model that cannot be
+        loaded and a request that fails raise `ExportCheckError`.
         """
         # The process runs in another folder, so it needs absolute paths.
-        places = [path if "://" in path else os.path.abspath(path) for path in paths]
+        model_paths = [
+            path if "://" in path else os.path.abspath(path) for path in paths
+        ]
         with contextlib.ExitStack() as stack:
-            places = [stack.enter_context(path_without_globs(each)) for each in places]
+            model_paths = [
+                stack.enter_context(path_without_globs(model_path))
+                for model_path in model_paths
+            ]
             models = [
                 (path, [request[:2] for request in requests])
-                for path, requests in zip(places, found, strict=True)
+                for path, requests in zip(model_paths, found, strict=True)
             ]
 
             # Requests and outputs are exchanged as files.
-            place = stack.enter_context(temporary_folder())
-            files = [os.path.join(place, name) for name in ("requests", "outputs")]
+            folder = stack.enter_context(temporary_folder())
+            files = [os.path.join(folder, name) for name in ("requests", "outputs")]
             with open(files[0], "wb") as file:
                 pickle.dump((runtime, models), file)
             _, errors = self._process.communicate("\n".join(files))
@@ -116,12 +114,8 @@ class CheckProcess:
 class Comparison:
     """The largest difference of one output of a signature.
 
-    Attributes:
-        signature: The name of the signature.
-        output: The name of the output.
-        difference: The largest difference, or the share of different values if they are
-            not float.
-        limit: The largest allowed difference; None for any finite one.
+    `difference` is the share of different values if the output is not float. A `limit`
+    of None allows any finite difference.
     """
 
     signature: str
@@ -131,10 +125,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the difference is allowed.
-
-        NaN is not, and neither is another shape.
-        """
+        """Whether the difference is allowed; NaN and different shapes never are."""
         if self.limit is None:
             return bool(np.isfinite(self.difference))
         return self.difference <= self.limit
@@ -145,14 +136,14 @@ class Limits:
     """The largest differences between outputs of an exported model and those in memory.
 
     Attributes:
-        difference: The largest difference of a float output. Differences of values
-            above 1 are relative to the largest value of the output.
+        difference: The limit for float outputs. Differences of values above 1 are
+            relative to the largest value of the output.
         percentile: The percentile of the differences that is compared.
         metric_loss: The largest difference of the metric, in percentage points.
         allows_gain: Whether the metric of the exported model may be better by any
             amount.
-        of_large_values: `difference` for outputs with values above 1; None for the
-            same.
+        of_large_values: The limit for outputs with values above 1; None for
+            `difference`.
         metric_examples: `metric_loss` is at least the points that so many examples are
             worth.
         different_answers: The largest share of different labels, answers and so on,
@@ -185,21 +176,12 @@ def judge(
 ) -> dict[str, Any]:
     """Compares the outputs and the metric of an exported model with those in memory.
 
-    Args:
-        served: The model in memory.
-        requests: The requests.
-        expected: The outputs of the model in memory for each request.
-        actual: Those of the exported model, which may have fewer outputs.
-        limits: How much they may differ.
-        name: The exported model, for messages.
-        compares_labelled: Whether to compare the outputs of requests with correct
-            outputs too, and not only the metric.
+    The exported model may have fewer outputs. Without `compares_labelled`, only the
+    metric is compared for requests with correct outputs.
 
     Returns:
         The report: `outputs`, the fields of each `Comparison`; and `metric`, None if no
-        request has correct outputs, else its `name`, `num_examples`, the values `model`
-        and `exported`, in percent, and `baseline`, the accuracy of a constant
-        prediction, None for other metrics.
+        request has correct outputs.
 
     Raises:
         ExportCheckError: The metric or an output differs too much, or an output is not
@@ -218,13 +200,15 @@ def judge(
     metric = _metric(served, labelled, limits, name) if labelled else None
     # TensorFlow returns the outputs of a signature in a random order.
     comparisons = [
-        each
+        comparison
         for key, own in pairs.items()
-        for each in sorted(compare(served, key, own, limits), key=lambda it: it.output)
+        for comparison in sorted(
+            compare(served, key, own, limits), key=lambda it: it.output
+        )
     ]
 
     # The first output that differs too much is reported.
-    for worst in (each for each in comparisons if not each.passed):
+    for worst in (comparison for comparison in comparisons if not comparison.passed):
         limit = (
             "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
         )
@@ -235,7 +219,7 @@ def judge(
         )
 
     return {
-        "outputs": [dataclasses.asdict(each) for each in comparisons],
+        "outputs": [dataclasses.asdict(comparison) for comparison in comparisons],
         "metric": metric,
     }
 
@@ -246,10 +230,10 @@ def _metric(
     limits: Limits,
     name: str,
 ) -> dict[str, Any]:
-    """Returns the metric of requests with correct outputs, for the report.
+    """Compares the metric of requests with correct outputs; returns its report.
 
-    Raises:
-        ExportCheckError: The two models differ in the metric.
+    The values are in percent. `baseline` is the accuracy of a constant prediction; it
+    is None for other metrics.
     """
     correct = [each for answers, _ in labelled for each in answers]
 
@@ -287,20 +271,13 @@ def _metric(
 def compare(
     served: ServedModel, signature: str, pairs: Sequence[Pair], limits: Limits
 ) -> Iterator[Comparison]:
-    """Compares the outputs of a signature for all of its requests.
-
-    Args:
-        served: The model.
-        signature: The name of the signature.
-        pairs: The outputs for each request.
-        limits: How much the outputs may differ.
-    """
+    """Yields a `Comparison` of each output of a signature, over all of its requests."""
     for name, first in pairs[0][1].items():
         is_float = np.issubdtype(first.dtype, np.floating)
         arrays: list[Any] = [(one[name], other[name]) for one, other in pairs]
         limit = limits.difference
         if not is_float:
-            arrays = [_with_equal_widths(*each) for each in arrays]
+            arrays = [_with_equal_widths(*array_pair) for array_pair in arrays]
 
         if any(one.shape != other.shape for one, other in arrays):
             yield Comparison(signature, name, float("inf"), limit)
@@ -326,28 +303,30 @@ def compare(
 def _float_difference(
     arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentile: int
 ) -> tuple[float, float]:
-    """Returns a percentile of the differences, and the scale.
+    """Returns a percentile of the differences, divided by the scale, and the scale.
 
-    The percentile is NaN if a value is not finite. The scale is the largest
-    value, at least 1. The differences are divided by it.
+    The scale is the largest value, at least 1. The percentile is NaN if a value is not
+    finite.
     """
     # A few infinite values would not change a percentile.
-    if not all(np.isfinite(each).all() for pair in arrays for each in pair):
+    if not all(np.isfinite(array).all() for pair in arrays for array in pair):
         return float("nan"), 1.0
-    found = np.concatenate([np.abs(one - other).reshape(-1) for one, other in arrays])
-    if not found.size:
+    differences = np.concatenate(
+        [np.abs(one - other).reshape(-1) for one, other in arrays]
+    )
+    if not differences.size:
         return 0.0, 1.0
     scale = max(1.0, *(float(np.abs(one).max(initial=0)) for one, _ in arrays))
-    return float(np.percentile(found, percentile)) / scale, scale
+    return float(np.percentile(differences, percentile)) / scale, scale
 
 
 def _with_equal_widths(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
     """Pads decoded outputs [B, E], such as lists of entities, to the same width."""
-    if any(each.ndim != 2 for each in arrays):
+    if any(array.ndim != 2 for array in arrays):
         return arrays
-    width = max(each.shape[1] for each in arrays)
+    width = max(array.shape[1] for array in arrays)
     padding = b"" if arrays[0].dtype == object else 0
     return tuple(
-        np.pad(each, [(0, 0), (0, width - each.shape[1])], constant_values=padding)
-        for each in arrays
+        np.pad(array, [(0, 0), (0, width - array.shape[1])], constant_values=padding)
+        for array in arrays
     )

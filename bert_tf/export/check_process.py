@@ -21,12 +21,10 @@ def outputs_of(
 ) -> list[dict[str, Any]]:
     """Returns the outputs of requests, arrays by name.
 
-    Args:
-        signatures: The signatures of a model, by name.
-        requests: The fields of `signature_requests.Request`. Texts have the dtype
-            object.
+    The requests have the fields of `signature_requests.Request`. Texts have the dtype
+    object.
     """
-    found = []
+    results = []
     for signature, inputs, *_ in requests:
         tensors = {
             name: tf.constant(value, tf.string if value.dtype == object else None)
@@ -34,8 +32,8 @@ def outputs_of(
         }
         with tf.device("CPU"):
             outputs = signatures[signature](**tensors)
-        found.append({name: value.numpy() for name, value in outputs.items()})
-    return found
+        results.append({name: value.numpy() for name, value in outputs.items()})
+    return results
 
 
 def signatures_of(path: str, runtime: str) -> Any:
@@ -44,7 +42,9 @@ def signatures_of(path: str, runtime: str) -> Any:
         from bert_tf.export.model_file import load_file
 
         served, _ = load_file(path, runtime=runtime)
-        return {name: each.function for name, each in served.endpoints().items()}
+        return {
+            name: endpoint.function for name, endpoint in served.endpoints().items()
+        }
     sys.modules["bert_tf"] = None  # type: ignore[assignment]  # an import of bert_tf then fails
     model = tf.saved_model.load(path)
     MODELS.append(model)  # the signatures do not keep the weights alive

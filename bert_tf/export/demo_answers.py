@@ -27,7 +27,6 @@ class Shown(NamedTuple):
     """An answer on the page.
 
     Attributes:
-        headline: The answer in one line.
         bars: The probability of each label or choice, best first.
         parts: The parts of a text, each with its label, or None.
         table: The rows of a table, of which the first one has the names of the columns.
@@ -48,7 +47,7 @@ def kind_of(answer: Prediction) -> str:
 def example_of(kind: str, num_texts: int) -> Sequence[Any]:
     """Returns an example: a text, or a list of texts, for each input of the model."""
     _, *examples = _KINDS[kind]
-    return next(each for each in examples if len(each) == num_texts)
+    return next(example for example in examples if len(example) == num_texts)
 
 
 def lists_of(predictor: Predictor, kind: str) -> Sequence[str]:
@@ -57,25 +56,15 @@ def lists_of(predictor: Predictor, kind: str) -> Sequence[str]:
 
 
 def show(kind: str, texts: Sequence[Any], answer: Any) -> Shown:
-    """Returns what the page shows.
-
-    Args:
-        kind: The kind of the model.
-        texts: A text, or a list of texts, for each input of the model.
-        answer: What `Predictor` returns for them.
-    """
+    """Returns what the page shows for the answer to `texts`, which has an item for each input."""
     return _KINDS[kind][0](answer, *texts)
 
 
 def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, str]:
     """Returns the answer to the texts in the boxes of the page, and facts about it.
 
-    The facts are the time, the length of the model, and whether a text was too long.
-
-    Args:
-        predictor: The model.
-        kind: Its kind.
-        boxes: The text for each input of the model; see `lists_of`.
+    There is a box for each input of the model; see `lists_of`. The facts are the time,
+    the length of the model, and whether a text was too long.
     """
     lists = lists_of(predictor, kind)
     texts: list[Any] = [
@@ -116,9 +105,9 @@ def _answer(answer: Prediction, question: str, context: str) -> Shown:
 
 
 def _entities(answer: Prediction, text: str) -> Shown:
-    found = answer["entities"]
-    marks = [(each["start"], each["end"], each["type"]) for each in found]
-    headline = ", ".join(each["text"] for each in found) or "(no entity)"
+    entities = answer["entities"]
+    marks = [(entity["start"], entity["end"], entity["type"]) for entity in entities]
+    headline = ", ".join(entity["text"] for entity in entities) or "(no entity)"
     return Shown(headline, parts=_parts(text, marks))
 
 
@@ -145,7 +134,9 @@ def _masks(answer: Prediction, text: str) -> Shown:
 
 
 def _similarities(answers: Sequence[Prediction], texts: Sequence[str]) -> Shown:
-    vectors = np.array([each["embedding"] for each in answers], np.float64)  # [N, H]
+    vectors = np.array(
+        [answer["embedding"] for answer in answers], np.float64
+    )  # [N, H]
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.maximum(norms, np.finfo(np.float64).tiny)
     cosines = (unit @ unit.T).round(3).tolist()
@@ -181,10 +172,10 @@ def _parts(
 ) -> list[tuple[str, str | None]]:
     """Splits a text at marks, which are in the order of their bytes of UTF-8."""
     content = text.encode("utf-8", "replace")
-    place = 0
+    position = 0
     parts: list[tuple[bytes, str | None]] = []
     for start, end, label in marks:
-        parts += [(content[place:start], None), (content[start:end], label)]
-        place = end
-    parts.append((content[place:], None))
+        parts += [(content[position:start], None), (content[start:end], label)]
+        position = end
+    parts.append((content[position:], None))
     return [(part.decode("utf-8", "replace"), label) for part, label in parts if part]

@@ -64,15 +64,10 @@ _MIN_RUNS = 5
 def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
     """Reads everything that the files of a format need, before anything is written.
 
-    Args:
-        name: The format, such as "tflite".
-        job: The model and the settings.
-
-    Returns:
-        A function that writes the files to a folder, checks them in a process, and
-        returns the report. A file with other outputs than the model in memory or a
-        metric that is too low is removed, with a warning. The function raises
-        `ExportCheckError` if no file of the export is left.
+    The returned function writes the files to a folder, checks them in a process, and
+    returns the report. A file with other outputs than the model in memory or a metric
+    that is too low is removed, with a warning. The function raises `ExportCheckError`
+    if no file of the export is left.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task or in this format, or
@@ -97,8 +92,8 @@ def _write(
 ) -> dict[str, Any]:
     """Writes, checks and measures the files; see `prepare`."""
     extra = os.path.join(folder, EXTRA)
-    place = os.path.join(folder, name)
-    for each in (extra, place):
+    files_folder = os.path.join(folder, name)
+    for each in (extra, files_folder):
         tf.io.gfile.makedirs(each)
     for file_name, content in prepared.extra.items():
         files.write_bytes(os.path.join(extra, file_name), content)
@@ -107,7 +102,7 @@ def _write(
     served = prepared.served
     written = []
     for file in prepared.files:
-        path = os.path.join(place, f"{file.name}.{name}")
+        path = os.path.join(files_folder, f"{file.name}.{name}")
         _LOGGER.info("converting %s", os.path.basename(path))
         files.write_bytes(path, prepared.content(file))
         written.append(dataclasses.replace(file, path=path))
@@ -145,7 +140,7 @@ def _write(
 
     report = {"max_seq_length": served.max_seq_length, f"{name}_left_out": left_out}
     if not rows:
-        tf.io.gfile.rmtree(place)
+        tf.io.gfile.rmtree(files_folder)
         return report
     _LOGGER.info("%s files:\n%s", FILE_FORMATS[name].title, table_of(rows))
     return {**report, name: rows}
@@ -154,11 +149,7 @@ def _write(
 def _report_of_openvino(
     served: ServedModel, labelled: Sequence[Request], file: ModelFile
 ) -> dict[str, Any]:
-    """Checks and measures an ONNX file with OpenVINO, in another process.
-
-    Raises:
-        ExportCheckError: OpenVINO cannot run the file, or has other outputs.
-    """
+    """Checks and measures an ONNX file with OpenVINO, in another process."""
     import openvino
 
     dtype = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
@@ -179,18 +170,9 @@ def compare(
 ) -> list[dict[str, Any] | ExportCheckError]:
     """Compares the outputs of all files with those of the model in memory.
 
-    Args:
-        process: The process that runs the files.
-        served: The model in memory.
-        labelled: Requests with correct outputs.
-        found: The files, which have the same runtime.
-
-    Returns:
-        For each file its report, or the `ExportCheckError` if an output or the metric
-        differs too much.
-
-    Raises:
-        ExportCheckError: The runtime cannot run a file.
+    The files, `found`, have the same runtime. Returns for each file its report, or an
+    `ExportCheckError` if an output or the metric differs too much. The error is raised
+    if the runtime cannot run a file.
     """
     kinds = {name: each.kind for name, each in served.endpoints().items()}
     names = [name for name, kind in kinds.items() if kind != "examples"]
@@ -213,9 +195,9 @@ def compare(
 
     reports: list[dict[str, Any] | ExportCheckError] = []
     for file, outputs in zip(found, actual, strict=True):
-        given = requests[file.takes_texts], expected[file.takes_texts]
+        reference = requests[file.takes_texts], expected[file.takes_texts]
         try:
-            reports.append(_report(served, file, *given, outputs))
+            reports.append(_report(served, file, *reference, outputs))
         except ExportCheckError as error:
             reports.append(error)
     return reports
@@ -228,9 +210,9 @@ def _report(
     expected: Sequence[Outputs],
     actual: Sequence[Outputs],
 ) -> dict[str, Any]:
-    """Compares one file; returns its report."""
+    """Compares one file with the model in memory, and returns its report."""
     name = os.path.basename(file.path)
-    num_examples = sum(len(each.correct or ()) for each in requests)
+    num_examples = sum(len(request.correct or ()) for request in requests)
     report = check.judge(
         served,
         requests,
@@ -255,7 +237,8 @@ def _limits_of(
 ) -> Limits:
     """Returns the limits of a file.
 
-    For int8, many examples or answers replace those of outputs.
+    For int8, only the metric counts if there are many labelled examples. Otherwise,
+    float outputs do not count if there are other outputs, such as labels.
     """
     limits = _LIMITS[precision]
     if precision != "int8":
@@ -263,7 +246,7 @@ def _limits_of(
     if num_examples >= _MANY_EXAMPLES:
         return dataclasses.replace(limits, judges_values=False, different_answers=None)
     answers = any(
-        each.dtype.kind != "f" for outputs in expected for each in outputs.values()
+        array.dtype.kind != "f" for outputs in expected for array in outputs.values()
     )
     return dataclasses.replace(limits, judges_values=not answers)
 
@@ -271,27 +254,26 @@ def _limits_of(
 def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[str, Any]:
     """Measures a file with one sequence at a time.
 
-    Args:
-        file: The file.
-        served: The model.
-        length: The number of tokens of the sequences; None for 32 and 128.
-
-    Returns:
-        `load_ms`, the time from a path to the end of the first run, which brings the
-        weights into the layout of the CPU, and `latency_ms`, the median time of further
-        runs by the number of tokens and threads.
+    Returns `load_ms`, the time from a path to the end of the first run, which brings
+    the weights into the layout of the CPU, and `latency_ms`, the median time of further
+    runs by the number of tokens and threads. Without a `length`, the sequences have 32
+    and 128 tokens.
     """
     longest = length or served.max_seq_length
-    lengths = [each for each in _LENGTHS if each <= longest and not length] or [longest]
+    lengths = [
+        num_tokens for num_tokens in _LENGTHS if num_tokens <= longest and not length
+    ] or [longest]
     latency = {}
     for num_threads in _NUM_THREADS:
         start = time.perf_counter()
         forward = open_file(file.path, num_threads, file.runtime).forward()
         forward.run(_inputs(served, lengths[0], file.takes_texts))
         load_ms = 1e3 * (time.perf_counter() - start)
-        for each in lengths:
-            inputs = _inputs(served, each, file.takes_texts)
-            name = f"1x{each}, {num_threads} thread{'s' if num_threads > 1 else ''}"
+        for num_tokens in lengths:
+            inputs = _inputs(served, num_tokens, file.takes_texts)
+            name = (
+                f"1x{num_tokens}, {num_threads} thread{'s' if num_threads > 1 else ''}"
+            )
             latency[name] = _median_ms(functools.partial(forward.run, inputs))
     return {"load_ms": load_ms, "latency_ms": latency}
 
@@ -299,7 +281,7 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
 def _inputs(
     served: ServedModel, length: int, takes_texts: bool
 ) -> dict[str, np.ndarray]:
-    """Returns the inputs of one sequence of a length, which has unknown words."""
+    """Returns the inputs of one sequence of `length` unknown words."""
     if takes_texts:
         names = served.text_names
         words = (length - 1 - len(names)) // len(names)

@@ -1,8 +1,7 @@
 """The formats of exports.
 
-A new one is an entry of `FORMATS`, and a module for its files.
-
-Imports no TensorFlow, so that programs can read the choices before they import it.
+A new format needs an entry in `FORMATS` and a module for its files. This module imports
+no TensorFlow, so that programs can read the choices before they import it.
 """
 
 import contextlib
@@ -80,33 +79,15 @@ def module_of(name: str) -> Any:
 
 
 def check_installed(name: str, to_write: bool = False) -> None:
-    """Checks that the packages of a format can be imported.
-
-    Args:
-        name: The format.
-        to_write: Whether to check those that write files, instead of those that run
-            them.
-
-    Raises:
-        InputError: One of them cannot be imported.
-    """
-    found = FILE_FORMATS[name]
-    for module in found.to_write if to_write else found.to_run:
-        import_package(module, found.extra, "This format")
+    """Raises `InputError` if a package that runs (`to_write`: writes) a format is missing."""
+    file_format = FILE_FORMATS[name]
+    for module in file_format.to_write if to_write else file_format.to_run:
+        import_package(module, file_format.extra, "This format")
 
 
 @contextlib.contextmanager
 def as_export_check_error(name: str) -> Iterator[None]:
-    """Converts errors of converters to `ExportCheckError`, and hides their warnings.
-
-    The errors have many classes.
-
-    Args:
-        name: The format.
-
-    Raises:
-        ExportCheckError: The block raised an error.
-    """
+    """Converts any error of a converter to `ExportCheckError`, and hides its warnings."""
     disabled = logging.root.manager.disable
     logging.disable(max(disabled, logging.WARNING))
     try:

@@ -20,9 +20,6 @@ class ExportJob:
     """A checkpoint to export, and how.
 
     Attributes:
-        checkpoint: The checkpoint.
-        task: The task of the export, such as "classification".
-        settings: The settings of the export.
         version: The name of the version's folder when the export is complete.
         dev_data: A file of labelled examples; "" if there is none.
         dev_examples: The SHA-256 of the examples of the dev split that the run stored;
@@ -42,10 +39,7 @@ class ExportJob:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The facts of the exported model, such as its labels.
-
-        `embedding` has the prompt of the export, if it has one.
-        """
+        """The facts of the exported model, such as its labels and, in `embedding`, its prompt."""
         facts = dict(self.checkpoint.facts)
         tokenizer = self.checkpoint.tokenizer
         for name in ("source", "dialect", "global_step"):
@@ -53,9 +47,9 @@ class ExportJob:
         if self.task == "multi_label":
             facts.setdefault("threshold", DEFAULT_THRESHOLD)
         if self.task == "embedding":
-            stated = facts.get("embedding", {})
-            prompt = prompt_of(stated, self.settings.prompt_name)
-            facts |= {"embedding": {**stated, "prompt": prompt}} if prompt else {}
+            embedding = facts.get("embedding", {})
+            prompt = prompt_of(embedding, self.settings.prompt_name)
+            facts |= {"embedding": {**embedding, "prompt": prompt}} if prompt else {}
         return {
             **facts,
             "do_lower_case": tokenizer.do_lower_case,
@@ -72,10 +66,7 @@ class ExportJob:
 
 
 def read_results(run: str, checkpoint: Pretrained, task: str) -> dict[str, str]:
-    """Returns the results of a run's evaluation.
-
-    {} if they are of another step or task.
-    """
+    """Returns the results of a run's evaluation; {} if they are of another step or task."""
     path = posixpath.join(run, _RESULTS_FILE)
     if not files.exists(path) or task != task_of(checkpoint):
         return {}
@@ -86,10 +77,6 @@ def read_results(run: str, checkpoint: Pretrained, task: str) -> dict[str, str]:
 
 
 def read_training(run: str) -> dict[str, Any]:
-    """Returns the settings of a run's training; {} if there are none.
-
-    Raises:
-        InputError: The file is damaged.
-    """
+    """Returns the settings of a run's training; {} if there are none."""
     path = posixpath.join(run, TRAINING_FILE)
     return json_files.read(path, own=True) if files.exists(path) else {}

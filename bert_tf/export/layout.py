@@ -22,20 +22,20 @@ FILES_SHA256 = "files_sha256"
 
 
 def newest_version(folder: str) -> str:
-    """Returns `folder` if it contains a SavedModel, else that of its highest version.
+    """Returns `folder` if it is a SavedModel, else the folder of its highest version.
 
     Raises:
         InputError: The folder contains neither a SavedModel nor numbered folders with
             one, or the folder with the highest number has none.
     """
     names = sorted(_version_names(folder), key=int, reverse=True)
-    found = [folder, *(os.path.join(folder, name) for name in names)]
+    candidates = [folder, *(os.path.join(folder, name) for name in names)]
 
-    for each in found:
-        if files.exists(os.path.join(each, "saved_model.pb")):
-            return each
-        if each != folder and not any(map(gfile.isdir, _file_folders(each))):
-            message = f"{each} is the newest version, but has no saved_model.pb"
+    for candidate in candidates:
+        if files.exists(os.path.join(candidate, "saved_model.pb")):
+            return candidate
+        if candidate != folder and not any(map(gfile.isdir, _file_folders(candidate))):
+            message = f"{candidate} is the newest version, but has no saved_model.pb"
             if "://" not in folder:
                 raise InputError(
                     f"{message}. Export or copy it again, or give the folder of "
@@ -45,10 +45,13 @@ def newest_version(folder: str) -> str:
             _LOGGER.warning("warning: %s. An older version is used.", message)
 
     # No version has a SavedModel: name the files of other formats, if there are any.
-    for place in itertools.chain.from_iterable(map(_file_folders, found)):
-        if gfile.isdir(place):
+    for file_folder in itertools.chain.from_iterable(map(_file_folders, candidates)):
+        if gfile.isdir(file_folder):
             paths = ", ".join(
-                sorted(os.path.join(place, name) for name in gfile.listdir(place))
+                sorted(
+                    os.path.join(file_folder, name)
+                    for name in gfile.listdir(file_folder)
+                )
             )
             raise InputError(f"{folder} contains no SavedModel. Give a file: {paths}.")
     raise InputError(
@@ -78,10 +81,7 @@ def model_name(path: str) -> str:
 
 
 def next_version(folder: str) -> int:
-    """Returns the number of the next version of a model, from 1.
-
-    Args:
-        folder: The folder of the versions, which may be absent.
+    """Returns the number of the next version, from 1. The folder may be absent.
 
     Raises:
         InputError: The path is not that of a folder (see `resolve_output`), or the
@@ -105,5 +105,5 @@ def _version_names(folder: str) -> list[str]:
 
 
 def _is_version_name(name: str) -> bool:
-    """Returns whether it is a number; TensorFlow Serving accepts leading zeros."""
+    """Returns whether a name is a number; TensorFlow Serving accepts leading zeros."""
     return name.isascii() and name.isdigit()

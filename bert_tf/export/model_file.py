@@ -40,14 +40,10 @@ IDS = "input_ids"
 
 @dataclasses.dataclass(frozen=True)
 class ModelFile:
-    """A TFLite or ONNX file of an export.
+    """A TFLite or ONNX file of an export, whose weights have the dtype `precision`.
 
-    Attributes:
-        precision: The dtype of its weights.
-        takes_texts: Whether its inputs are texts.
-        has_metadata: Whether it has metadata for MediaPipe.
-        path: Its path.
-        runtime: What runs it: one of `formats.RUNTIMES`.
+    `has_metadata` says whether it has metadata for MediaPipe. `runtime` is what runs
+    it: one of `formats.RUNTIMES`.
     """
 
     precision: str
@@ -58,7 +54,7 @@ class ModelFile:
 
     @property
     def name(self) -> str:
-        """Its name without the ending."""
+        """The name of the file without the ending."""
         return f"{self.precision}{'_text' if self.takes_texts else ''}"
 
 
@@ -68,12 +64,7 @@ class FileFacts:
 
     Attributes:
         config: The architecture, as in `bert_config.json`.
-        facts: The facts of the checkpoint, such as `labels` and the SHA-256 of the
-            vocabulary.
-        settings: The settings of the export.
         heads: The names of the weights outside of the encoder.
-        do_lower_case: Whether the tokenizer lower-cases text.
-        takes_texts: Whether the inputs are texts.
         model_sha256: The SHA-256 of a TFLite model, without the archive.
         facts_sha256: The SHA-256 of the other values, which earlier versions check.
     """
@@ -93,10 +84,7 @@ def embedded_files(
 ) -> dict[str, bytes]:
     """Returns the texts that a file contains: vocabulary, labels and facts.
 
-    Args:
-        job: The model and the settings.
-        served: The model.
-        **facts: The other fields of `FileFacts`.
+    `facts` are the fields of `FileFacts` that differ between the files of an export.
     """
     checkpoint = job.checkpoint
     settings = dataclasses.replace(
@@ -107,7 +95,7 @@ def embedded_files(
         facts=job.facts,
         settings=dataclasses.asdict(settings),
         heads=tuple(
-            sorted(each for each in checkpoint.weights if not each.startswith("bert/"))
+            sorted(name for name in checkpoint.weights if not name.startswith("bert/"))
         ),
         do_lower_case=served.tokenizer.do_lower_case,
         **facts,
@@ -122,8 +110,7 @@ class PreparedFiles(NamedTuple):
 
     Attributes:
         served: The model with float32 weights.
-        files: The files to write.
-        content: Returns the content of one of them.
+        content: Returns the content of one of the files.
         extra: Files for the folder `layout.EXTRA`, by name.
     """
 
@@ -148,17 +135,10 @@ class OpenFile(NamedTuple):
 
 
 class FileForward(abc.ABC):
-    """The outputs of a file for a batch. Several threads can call it at the same time.
+    """Computes the outputs of a file. Several threads can call it at the same time.
 
-    Args:
-        inputs: The names of the inputs of the file.
-        ranks: The rank of each output, by name.
-
-    Call arguments:
-        inputs: Tensors [B, ...] of inputs of the file, by name.
-
-    Returns:
-        The outputs of the file, float32 [B, ...], by name.
+    It takes the inputs of the file, tensors [B, ...] by name, and returns the outputs,
+    float32 [B, ...] by name. `ranks` has the rank of each output.
     """
 
     def __init__(self, inputs: Iterable[str], ranks: Mapping[str, int]) -> None:
@@ -192,17 +172,17 @@ class FileForward(abc.ABC):
         if not has_positions:
             batch = {**batch, POSITIONS: np.zeros([rows, 1], np.int32)}
         if not rows:
-            batch = {name: _one_row(each) for name, each in batch.items()}
+            batch = {name: _one_row(array) for name, array in batch.items()}
 
-        found = self._run_rows(batch)
-        outputs = [found[name][:rows] for name in self._ranks]
+        results = self._run_rows(batch)
+        outputs = [results[name][:rows] for name in self._ranks]
         if has_positions:
             return outputs
-        return [each[:, :0] if each.ndim == 3 else each for each in outputs]
+        return [array[:, :0] if array.ndim == 3 else array for array in outputs]
 
     @abc.abstractmethod
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        """Returns the outputs of at least one row, and one position if it has any."""
+        """Returns the outputs of a batch; neither its rows nor its positions are empty."""
 
 
 def _one_row(array: np.ndarray) -> np.ndarray:
@@ -216,24 +196,14 @@ class _Checkpoint(Pretrained):
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
         """Returns what a served model needs of the Keras model, without variables."""
-        found = {"next_sentence": False, "num_labels": None, **arguments}
+        attributes = {"next_sentence": False, "num_labels": None, **arguments}
         return types.SimpleNamespace(
-            config=self.config, variables_by_name=dict, **found
+            config=self.config, variables_by_name=dict, **attributes
         )
 
 
 def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
-    """Reads what is in a file.
-
-    Args:
-        path: The file, whose ending is the name of its format.
-        num_threads: The number of threads.
-        runtime: What runs it: one of `formats.RUNTIMES`.
-
-    Raises:
-        InputError: The file is missing or damaged, bert-tf did not write it, or the
-            package that runs it is not installed.
-    """
+    """Opens a file, whose ending is the name of its format."""
     content = files.read_bytes(path)
     name = format_of_file(path)
     check_installed(name)
@@ -243,19 +213,10 @@ def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
 def load_file(
     path: str, num_threads: int | None = None, runtime: str = "auto"
 ) -> tuple[ServedModel, dict[str, Any]]:
-    """Loads a TFLite or ONNX file.
+    """Loads a TFLite or ONNX file: its served model, and the facts of the model.
 
-    Tokenizer and decoding are those of SavedModels, in TensorFlow; the file computes
-    the rest.
-
-    Args:
-        path: The file, whose ending is the name of its format.
-        num_threads: The number of threads. Default: the number of cores of this
-            process.
-        runtime: What runs it: one of `formats.RUNTIMES`.
-
-    Returns:
-        The served model, and the facts of the model.
+    As in a SavedModel, TensorFlow tokenizes texts and decodes outputs; the file
+    computes the rest, by default with as many threads as this process has cores.
 
     Raises:
         InputError: The file is missing or damaged, bert-tf or this version of it did

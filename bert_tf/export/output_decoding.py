@@ -30,23 +30,24 @@ SEPARATORS = {",": "comma", ";": "semicolon", "|": "vertical bar", "\t": "tab"}
 def separator_of(labels: Collection[str]) -> str:
     """Returns the first of `SEPARATORS` that no label contains."""
     return next(
-        each for each in SEPARATORS if not any(each in label for label in labels)
+        separator
+        for separator in SEPARATORS
+        if not any(separator in label for label in labels)
     )
 
 
 def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     """Converts the outputs of `serving_default` for one request to Python values.
 
-    Args:
-        outputs: The output arrays without the batch dimension, by name.
-        facts: The facts of the model, with `labels` and `threshold` if it has labels.
+    The arrays have no batch dimension. Classifiers need the fact `labels`, and
+    multi-label classifiers also `threshold`.
     """
     # The names of the outputs tell the tasks apart.
     if "tokens" in outputs:
         pairs = zip(outputs["tokens"], outputs["probabilities"], strict=True)
         of_masks = itertools.islice(pairs, int(outputs["num_masks"]))
         best = [zip(map(_plain, t), p.tolist(), strict=True) for t, p in of_masks]
-        return {"masks": [{"probabilities": dict(each)} for each in best]}
+        return {"masks": [{"probabilities": dict(mask)} for mask in best]}
     if "ranking" in outputs:
         return _of_choices(outputs)
     if "entities" in outputs:
@@ -56,8 +57,8 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
             name: list(map(_plain, outputs[name])) for name in ("tags", "probabilities")
         }
     if "probabilities" not in outputs:
-        places = {name: place for place, name in enumerate(_VALUES)}
-        names = sorted(outputs, key=lambda name: places.get(name, 0))
+        positions = {name: position for position, name in enumerate(_VALUES)}
+        names = sorted(outputs, key=lambda name: positions.get(name, 0))
         return {name: _plain(outputs[name]) for name in names}
 
     # Classifiers: the labels with their probabilities, best first.
@@ -114,11 +115,11 @@ def _of_words(outputs: Mapping[str, Any]) -> Prediction:
         size = np.count_nonzero(outputs[key] != b"")
         lists |= {name: list(map(_plain, outputs[name][:size])) for name in names}
     entities = zip(*(lists.pop(name) for name in _OF_ENTITIES), strict=True)
-    found = [
-        dict(zip(("text", "type", "start", "end"), each, strict=True))
-        for each in entities
+    entity_dicts = [
+        dict(zip(("text", "type", "start", "end"), entity, strict=True))
+        for entity in entities
     ]
-    return {"entities": found, **lists}
+    return {"entities": entity_dicts, **lists}
 
 
 def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
@@ -135,10 +136,7 @@ def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
 
 
 def _plain(value: Any) -> Any:
-    """Converts one value of a NumPy array to a value of Python.
-
-    Leaves vectors as they are.
-    """
+    """Converts one value of a NumPy array to a Python value; leaves vectors as they are."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value.item() if np.ndim(value) == 0 else value

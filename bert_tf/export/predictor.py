@@ -166,7 +166,7 @@ class Predictor:
         # An empty list is a list of no texts, and not one text without words.
         is_one = all(map(self._is_one, self.names, texts))
         if texts and is_one and (isinstance(texts[0], str) or texts[0]):
-            return next(self._predict([[each] for each in texts], on_batch))
+            return next(self._predict([[value] for value in texts], on_batch))
         return list(self._predict(texts, on_batch))
 
     def _is_one(self, name: str, value: Any) -> bool:
@@ -187,7 +187,7 @@ class Predictor:
             [[_length(each, of_list) for each in c] for c in columns], int
         ).sum(0)
         order = np.argsort(lengths, kind="stable")
-        found: dict[int, Prediction] = {}
+        predictions: dict[int, Prediction] = {}
         for start in range(0, len(order), self._batch_size):
             rows = order[start : start + self._batch_size].tolist()
             batch = [[column[row] for row in rows] for column in columns]
@@ -202,13 +202,13 @@ class Predictor:
                     values |= {
                         n: values[n][:size] for n in _LIST_OUTPUTS if n in values
                     }
-                found[row] = decode(values, self._facts)
+                predictions[row] = decode(values, self._facts)
                 if self._truncates:
-                    found[row]["truncated"] = row in truncated
+                    predictions[row]["truncated"] = row in truncated
             if on_batch:
                 on_batch(len(rows))
 
-        answers = [each["masks"] for each in found.values() if "masks" in each]
+        answers = [each["masks"] for each in predictions.values() if "masks" in each]
         masks = sum(text.count(b"[MASK]") for text in columns[0]) if answers else 0
         if lost := masks - sum(map(len, answers)):
             _LOGGER.warning(
@@ -218,18 +218,12 @@ class Predictor:
                 lost,
                 masks,
             )
-        return (found[row] for row in range(len(order)))
+        return (predictions[row] for row in range(len(order)))
 
     def _truncated(
         self, rows: Sequence[int], lengths: np.ndarray, columns: Sequence[Sequence[Any]]
     ) -> list[int]:
-        """Returns those rows of which the model reads only the start.
-
-        Args:
-            rows: The rows of a batch.
-            lengths: The number of bytes of each row.
-            columns: The texts of each input.
-        """
+        """Returns the rows of which the model reads only the start; `lengths` are in bytes."""
         if not self._truncates:
             return []
         room = self.max_seq_length - 1 - len(columns)  # without [CLS] and [SEP]
@@ -239,17 +233,14 @@ class Predictor:
             return []
         texts = [[column[row] for row in longer] for column in columns]
         if self._prompt:
-            texts = [[self._prompt + text for text in each] for each in texts]
+            texts = [
+                [self._prompt + text for text in column_texts] for column_texts in texts
+            ]
         counts = num_tokens(texts, self._tokenizer())
         return [row for row, count in zip(longer, counts, strict=True) if count > room]
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:
-        """Returns the texts of each input as UTF-8.
-
-        Raises:
-            InputError: They are not a list for each input of the model, or not of the
-                same length.
-        """
+        """Returns the texts of each input as UTF-8; refuses lists of different lengths."""
         # A str in place of a list would be read letter by letter.
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             names = (
@@ -259,11 +250,11 @@ class Predictor:
             raise InputError(
                 f"The model takes a list of texts for each of {', '.join(names)}. "
                 f"Received: {len(texts)} values of the types "
-                f"{', '.join(type(each).__name__ for each in texts)}."
+                f"{', '.join(type(value).__name__ for value in texts)}."
             )
 
         columns = [
-            [_encoded(each, is_list=name in self.list_names) for each in column]
+            [_encoded(value, is_list=name in self.list_names) for value in column]
             for name, column in zip(self.names, texts, strict=True)
         ]
         if len({len(column) for column in columns}) > 1:
@@ -295,10 +286,9 @@ class Predictor:
 
 
 def _check_is_not_forked() -> None:
-    """Checks that TensorFlow works in this process; otherwise, it would wait forever.
+    """Raises `InputError` if the process was forked from one that had loaded a model.
 
-    Raises:
-        InputError: The process was forked from one that had loaded a model.
+    TensorFlow would wait forever in such a process.
     """
     if not _process_of_models:
         _process_of_models.append(os.getpid())
@@ -316,7 +306,7 @@ def _load_file(
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     """Returns the served model of a file, its signatures, and its facts.
 
-    If there is a signature of the given name, it is the only one.
+    If the given signature exists, it is the only one that is traced.
     """
     from bert_tf.export.model_file import load_file  # imports Keras
 
@@ -324,20 +314,18 @@ def _load_file(
     # Tracing takes a second for each signature. If there is none, the message names the
     # others.
     of_texts = {
-        name for name, each in served.endpoints().items() if each.kind == "texts"
+        name
+        for name, endpoint in served.endpoints().items()
+        if endpoint.kind == "texts"
     }
     return served, served.signatures(*({signature} & of_texts)), facts
 
 
 def _signature(signatures: Mapping[str, Any], name: str, path: str) -> Any:
-    """Returns a signature of an exported model.
-
-    Raises:
-        InputError: There is no such signature, or it does not take texts.
-    """
+    """Returns a signature of an exported model, which must take texts."""
     of_texts = [
-        each
-        for each, function in signatures.items()
+        key
+        for key, function in signatures.items()
         if {spec.dtype for spec in function.structured_input_signature[1].values()}
         == {tf.string}
         and "inputs" not in function.structured_input_signature[1]
@@ -357,7 +345,7 @@ def _encoded(value: Any, is_list: bool) -> Any:
             raise InputError(
                 f"The texts of a row must be a list of str. Received: {value!r:.60}."
             )
-        return [_encoded(each, is_list=False) for each in value]
+        return [_encoded(text, is_list=False) for text in value]
     if not isinstance(value, str):
         raise InputError(f"A text must be a str. Received: {value!r:.60}.")
     return value.encode("utf-8", "replace")  # a str can contain lone surrogates
@@ -368,7 +356,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _length(value: bytes | list[bytes], of_list: Callable[[list[int]], int]) -> int:
-    """Returns the number of bytes of a text, or a sum or maximum of those of a list."""
+    """Returns the number of bytes of a text; `of_list` combines the numbers of a list of texts."""
     return len(value) if isinstance(value, bytes) else of_list([0, *map(len, value)])
 
 
@@ -381,5 +369,5 @@ def _tensor(column: Sequence[Any]) -> Any:
 
 def _in_order(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the inputs in their natural order."""
-    place = {name: number for number, name in enumerate(_ORDER)}
-    return tuple(sorted(inputs, key=lambda name: (place.get(name, 0), name)))
+    position = {name: number for number, name in enumerate(_ORDER)}
+    return tuple(sorted(inputs, key=lambda name: (position.get(name, 0), name)))

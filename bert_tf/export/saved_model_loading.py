@@ -55,15 +55,10 @@ _KINDS = frozenset(
 
 
 def load_saved_model(folder: str, trust: bool) -> tuple[Any, Mapping[str, Any]]:
-    """Loads a SavedModel that bert-tf exported.
+    """Loads a SavedModel that bert-tf exported, and its facts.
 
-    Args:
-        folder: The folder of a version.
-        trust: Whether to load it without a check of its graph, which may then do
-            anything that this process may do.
-
-    Returns:
-        The model, and its facts.
+    With `trust`, its graph is not checked, and may do anything that this process may
+    do.
 
     Raises:
         InputError: A file is missing, damaged or was changed, or the graph contains
@@ -89,9 +84,9 @@ def load_saved_model(folder: str, trust: bool) -> tuple[Any, Mapping[str, Any]]:
 
 
 def _check_graph(folder: str) -> None:
-    found = foreign_parts(read_graph(folder))
-    if found:
-        listed = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
+    foreign = foreign_parts(read_graph(folder))
+    if foreign:
+        listed = ", ".join(foreign[:5]) + (", ..." if len(foreign) > 5 else "")
         raise InputError(
             f"{folder} is refused: a SavedModel is a program, and this one contains "
             f"{listed}, which no model of bert-tf needs. It could read or write files. "
@@ -102,9 +97,9 @@ def _check_graph(folder: str) -> None:
 def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
     own = f"{EXTRA}/{FACTS_FILE}"
     listed = facts.get(FILES_SHA256, {})
-    stated = {name: listed.get(name) for name in CHECKED_FILES}
+    expected = {name: listed.get(name) for name in CHECKED_FILES}
     changed = [] if sealed.is_sealed(facts) else [os.path.join(folder, own)]
-    for path in itertools.chain(changed, sealed.changed_files(folder, stated)):
+    for path in itertools.chain(changed, sealed.changed_files(folder, expected)):
         raise InputError(
             f"{path} was changed after the export: {own} does not state its SHA-256. "
             "Export the model again, or give trust=True."
@@ -113,9 +108,6 @@ def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
 
 def read_graph(folder: str) -> Any:
     """Reads the `MetaGraphDef` of a SavedModel. Runs no part of it.
-
-    Args:
-        folder: The SavedModel.
 
     Raises:
         InputError: The file is missing, damaged, or not of TensorFlow 2.
@@ -134,13 +126,10 @@ def read_graph(folder: str) -> Any:
 
 
 def foreign_parts(graph: Any) -> list[str]:
-    """Returns the parts of a SavedModel that no model of bert-tf needs.
+    """Returns the parts of a `MetaGraphDef` that no model of bert-tf needs.
 
     The operations of all functions count, whether a signature or an initializer calls
     them or not.
-
-    Args:
-        graph: The `MetaGraphDef` of the SavedModel.
     """
     library = graph.graph_def.library
     functions = {each.signature.name: each.node_def for each in library.function}
@@ -148,22 +137,22 @@ def foreign_parts(graph: Any) -> list[str]:
     of_saver = _functions_of_saver(graph)
 
     # Operations of the graph and of its functions.
-    found = set(_ambiguous_names(library, allowed))
+    parts = set(_ambiguous_names(library, allowed))
     for name, nodes in (("", graph.graph_def.node), *functions.items()):
         own = allowed | of_saver.get(name, frozenset())
-        found |= {f"the operation {each.op}" for each in nodes if each.op not in own}
+        parts |= {f"the operation {each.op}" for each in nodes if each.op not in own}
 
     # A name that is not in the library could be that of a function that the process has
     # already.
     everywhere = itertools.chain(graph.graph_def.node, *functions.values())
     unknown = _in_attributes(everywhere) - functions.keys()
-    found |= {f"the unknown function {name}" for name in unknown}
+    parts |= {f"the unknown function {name}" for name in unknown}
 
     for name, signature in graph.signature_def.items():
         for each in [*signature.inputs.values(), *signature.outputs.values()]:
             if each.WhichOneof("encoding") not in (None, "name"):
-                found.add(f"a sparse or composite tensor of the signature {name}")
-    return [*sorted(found), *_foreign_objects(graph.object_graph_def)]
+                parts.add(f"a sparse or composite tensor of the signature {name}")
+    return [*sorted(parts), *_foreign_objects(graph.object_graph_def)]
 
 
 def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
@@ -171,7 +160,9 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 
     TensorFlow would call such a function instead of the operation.
     """
-    names = collections.Counter(each.signature.name for each in library.function)
+    names = collections.Counter(
+        function.signature.name for function in library.function
+    )
     for name, count in names.items():
         is_operation = name in allowed | _OF_SAVE | _OF_RESTORE or op_def_registry.get(
             name
@@ -181,15 +172,12 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 
 
 def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns the operations of the nodes that save and restore, by name of the node.
-
-    Nodes that something else uses are left out.
-    """
+    """Returns, for each node that only the saver uses, the operations that it may run."""
     saver = graph.saver_def
     names = (saver.save_tensor_name, _OF_SAVE), (saver.restore_op_name, _OF_RESTORE)
     used = [name for node in graph.graph_def.node for name in node.input]
     for signature in graph.signature_def.values():
-        used += [each.name for each in signature.outputs.values()]
+        used += [output.name for output in signature.outputs.values()]
     for collection in graph.collection_def.values():
         used += collection.node_list.value
     others = {name.lstrip("^").partition(":")[0] for name in used}
@@ -200,7 +188,7 @@ def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
 
 
 def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns the operations of the functions that only the saver calls, by name."""
+    """Returns, for each function that only the saver calls, the operations that it may run."""
     nodes = graph.graph_def.node
     library = graph.graph_def.library
     objects = graph.object_graph_def
@@ -230,12 +218,9 @@ def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
 
 
 def _called(nodes: Iterable[Any]) -> set[str]:
-    """Returns the names of the functions that nodes may call.
-
-    An operation may be a function.
-    """
+    """Returns the names of all functions that nodes may call; an operation may be a function."""
     nodes = list(nodes)
-    return _in_attributes(nodes) | {each.op for each in nodes}
+    return _in_attributes(nodes) | {node.op for node in nodes}
 
 
 def _in_attributes(nodes: Iterable[Any]) -> set[str]:
@@ -247,23 +232,23 @@ def _functions_in(attributes: Mapping[str, Any]) -> Iterator[str]:
         functions = value.list.func
         if value.HasField("func"):
             functions = [value.func]
-        for each in functions:
-            yield each.name
-            yield from _functions_in(each.attr)
+        for function in functions:
+            yield function.name
+            yield from _functions_in(function.attr)
 
 
 def _foreign_objects(objects: Any) -> list[str]:
-    """Returns what is not allowed of the objects that TensorFlow creates in Python."""
-    found: set[str] = set()
-    for each in objects.nodes:
-        kind = each.WhichOneof("kind")
+    """Describes the objects that TensorFlow would create in Python and that are not allowed."""
+    parts: set[str] = set()
+    for node in objects.nodes:
+        kind = node.WhichOneof("kind")
         if kind not in _KINDS:
-            found.add(f"an object of the kind {kind}")
-        elif kind == "user_object" and each.user_object.identifier not in _CLASSES:
-            found.add(f"the class {each.user_object.identifier}")
-        names = {each.registered_name, each.registered_saver} - {""} - _REGISTERED
-        found |= {f"the class {name}" for name in names}
-    return sorted(found)
+            parts.add(f"an object of the kind {kind}")
+        elif kind == "user_object" and node.user_object.identifier not in _CLASSES:
+            parts.add(f"the class {node.user_object.identifier}")
+        names = {node.registered_name, node.registered_saver} - {""} - _REGISTERED
+        parts |= {f"the class {name}" for name in names}
+    return sorted(parts)
 
 
 def _allowed() -> frozenset[str]:

@@ -153,14 +153,9 @@ _LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 def prepare(job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
     """Reads everything that a SavedModel needs, before anything is written.
 
-    Args:
-        job: The model and the settings.
-
-    Returns:
-        A function that writes a SavedModel and the files that TensorFlow Serving reads
-        to a folder, checks them in a process, and returns the report. It raises
-        `ExportCheckError` if the SavedModel and the model in memory have different
-        outputs.
+    The returned function writes a SavedModel and the files that TensorFlow Serving
+    reads to a folder, checks them in a process, and returns the report. It raises
+    `ExportCheckError` if the SavedModel and the model in memory have different outputs.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task.
@@ -181,7 +176,7 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
 
 
 def _emulation(settings: ServingSettings) -> str | None:
-    """Returns a remark about an export in a dtype that this machine emulates."""
+    """Returns a warning if this machine emulates the dtype of the export, otherwise None."""
     emulation = emulation_of_bfloat16() if settings.precision == "bfloat16" else None
     remedy = "Give precision=float32 for servers like this machine."
     return emulation and f"{emulation} {remedy}"
@@ -203,9 +198,9 @@ def _write(
     tf.saved_model.save(served, folder, signatures=signatures)
     _replace_random_number(folder)
     _write_server_files(folder, served, job)
-    if found := foreign_parts(read_graph(folder)):
+    if foreign := foreign_parts(read_graph(folder)):
         raise ExportCheckError(
-            f"The SavedModel contains {', '.join(found)}, which TensorFlow Serving "
+            f"The SavedModel contains {', '.join(foreign)}, which TensorFlow Serving "
             "2.12 may lack, or which may read or write files. Nothing was exported."
         )
 
@@ -237,7 +232,7 @@ def _write(
         "%d outputs compared with the model in memory: the largest difference is %.1e "
         "(export_report.json states all).",
         len(report["outputs"]),
-        max((each["difference"] for each in report["outputs"]), default=0.0),
+        max((output["difference"] for output in report["outputs"]), default=0.0),
     )
     if metric := report["metric"]:
         baseline = metric["baseline"]
@@ -259,7 +254,7 @@ def _write(
 
 
 def _replace_random_number(folder: str) -> None:
-    """Replaces the random number in fingerprint.pb: equal exports have equal bytes."""
+    """Replaces the random number in fingerprint.pb, so that equal exports have equal bytes."""
     graph, path = (
         os.path.join(folder, name) for name in ("saved_model.pb", "fingerprint.pb")
     )
@@ -269,13 +264,7 @@ def _replace_random_number(folder: str) -> None:
 
 
 def _write_server_files(folder: str, served: ServedModel, job: ExportJob) -> None:
-    """Writes the files that TensorFlow Serving reads.
-
-    Args:
-        folder: The folder of the SavedModel, with its graph.
-        served: The model.
-        job: The export.
-    """
+    """Writes the files that TensorFlow Serving reads into the folder of a SavedModel."""
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
     files.write_json(os.path.join(extra, "request.json"), example_request(served))
@@ -346,12 +335,7 @@ def warm_up_requests(served: ServedModel) -> list[Request]:
 
 
 def write_warm_up(path: str, found: Sequence[Request]) -> None:
-    """Writes the warm-up file.
-
-    Args:
-        path: The file.
-        found: At most 1,000 requests, which is the limit of TensorFlow Serving.
-    """
+    """Writes the warm-up file with the requests `found`; TensorFlow Serving takes at most 1,000."""
     with tf.io.TFRecordWriter(path) as file:
         for request in found:
             file.write(prediction_log(request))

@@ -1,6 +1,7 @@
 """`ServingSettings`: the settings of an export, and their choices.
 
-Imports no TensorFlow, so that programs can read the choices before they import it.
+This module imports no TensorFlow, so that programs can read the choices before they
+import it.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ _BOTH = ("saved_model", "tflite")
 class ServingSettings:
     """The settings of an export that the checkpoint does not determine.
 
-    None is its own value.
+    A setting that is None has the default that its description names.
 
     Attributes:
         task: Default: the task that the checkpoint was trained for.
@@ -138,10 +139,12 @@ class ServingSettings:
             InputError: The length is too small, or the model has fewer positions.
         """
         positions = checkpoint.config.max_position_embeddings
-        given = self.max_seq_length
-        length = min(default, positions) if given is None else given
+        requested = self.max_seq_length
+        length = min(default, positions) if requested is None else requested
         if not 3 <= length <= positions:  # [CLS], a token, [SEP]
-            origin = f" from {checkpoint.facts.get('source')}" if given is None else ""
+            origin = (
+                f" from {checkpoint.facts.get('source')}" if requested is None else ""
+            )
             raise InputError(
                 f"max_seq_length must be from 3 to {positions}, the model's "
                 f"max_position_embeddings. Received: {length}{origin}. Give another "

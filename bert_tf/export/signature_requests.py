@@ -19,10 +19,7 @@ Row = tuple[bytes | list[bytes], ...]
 class Request(NamedTuple):
     """A request for one signature.
 
-    Attributes:
-        signature: The name of the signature.
-        inputs: The value of each input, by name.
-        correct: The correct output of each row; None if they are not known.
+    `correct` has the correct output of each row; it is None if they are not known.
     """
 
     signature: str
@@ -35,12 +32,8 @@ def labelled_requests(
 ) -> list[Request]:
     """Returns requests for signatures with the labelled examples of a file.
 
-    Only those for `labelled_signature` have correct outputs.
-
-    Args:
-        served: The model.
-        path: A file that `served.read_examples` reads.
-        names: The names of the signatures; () for all.
+    Without `names`, there are requests for all signatures. Only requests for
+    `labelled_signature` have correct outputs.
 
     Raises:
         InputError: The file is malformed or has no examples, or the task has no metric.
@@ -50,26 +43,22 @@ def labelled_requests(
         raise InputError(
             f"{path} has no labelled examples. Give a file with at least one."
         )
-    found = []
+    requests = []
     for name in names or served.endpoints():
         rows = [tuple(map(_encoded, served.row_for(name, row))) for row, _ in examples]
         is_labelled = name == served.labelled_signature
-        correct = [each for _, each in examples] if is_labelled else None
-        found += _requests(served, name, rows, correct)
-    return found
+        correct = [output for _, output in examples] if is_labelled else None
+        requests += _requests(served, name, rows, correct)
+    return requests
 
 
 def example_requests(
     served: ServedModel, names: Iterable[str], *batches: Sequence[bytes]
 ) -> list[Request]:
-    """Returns requests for signatures with texts.
+    """Returns requests for each signature with each batch of texts.
 
-    Args:
-        served: The model.
-        names: The names of the signatures.
-        *batches: The texts of a request for each signature. A signature with several
-            texts gets them in another order for each input. The lists of an input with
-            several texts have the lengths 1, 2, 3 and so on.
+    A signature with several inputs gets the texts in another order for each input. The
+    lists of an input with several texts have the lengths 1, 2, 3 and so on.
     """
     return [
         request
@@ -108,19 +97,12 @@ def _requests(
     rows: Sequence[Row],
     correct: Sequence[Any] | None = None,
 ) -> list[Request]:
-    """Returns requests for a signature with the rows of a table.
+    """Returns requests for a signature; one request if there are no rows.
 
-    One request if there are no rows.
-
-    Args:
-        served: The model.
-        signature: The name of the signature.
-        rows: The rows. A signature that takes token ids gets one sequence for each text
-            of a list.
-        correct: The correct output of each row.
+    A signature that takes token ids gets one sequence for each text of a list.
     """
     endpoint = served.endpoints()[signature]
-    found = []
+    requests = []
     if endpoint.kind == "ids":
         lists = (
             [each if isinstance(each, list) else [each] for each in r] for r in rows
@@ -134,8 +116,8 @@ def _requests(
     for first in range(0, max(len(rows), 1), _BATCH_SIZE):
         batch = slice(first, first + _BATCH_SIZE)
         inputs = _inputs(served, endpoint, rows[batch], longest)
-        found.append(Request(signature, inputs, correct and correct[batch]))
-    return found
+        requests.append(Request(signature, inputs, correct and correct[batch]))
+    return requests
 
 
 def _inputs(
@@ -149,11 +131,11 @@ def _inputs(
         ]
         return {"inputs": np.array(examples, object)}
 
-    columns = {name: [row[place] for row in rows] for place, name in enumerate(names)}
+    columns = {name: [row[index] for row in rows] for index, name in enumerate(names)}
     if endpoint.kind == "texts":
         return {
-            name: _array(each, longest, name in served.list_names)
-            for name, each in columns.items()
+            name: _array(column, longest, name in served.list_names)
+            for name, column in columns.items()
         }
 
     encoded = served.encode(*(tf.constant(c, tf.string) for c in columns.values()))

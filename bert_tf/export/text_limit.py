@@ -31,11 +31,6 @@ def limit_of_saved_model(
     """Returns the length of the sequences, and a function that makes the tokenizer.
 
     The length is None if the folder has no report of the export.
-
-    Args:
-        folder: The folder of the version.
-        facts: The facts of the model.
-        outputs: The names of the outputs of the signature.
     """
 
     def make_tokenizer() -> BertTokenizer:
@@ -49,14 +44,10 @@ def limit_of_saved_model(
 
 
 def num_tokens(columns: Sequence[Sequence[Any]], tokenizer: BertTokenizer) -> Any:
-    """Returns the number of tokens of the longest sequence of each row, int [N].
+    """Returns the number of tokens of the longest sequence of each row: int [N].
 
-    Special tokens are not counted.
-
-    Args:
-        columns: For each input of the model, N texts as UTF-8, or N lists of texts, of
-            which each one is in a sequence of its own.
-        tokenizer: The tokenizer of the model.
+    Special tokens are not counted. For each input of the model, `columns` has N texts
+    as UTF-8, or N lists of texts, each of which is in a sequence of its own.
     """
     total: np.ndarray = np.zeros(len(columns[0]), int)
     for column in columns:

@@ -24,7 +24,7 @@ class LineFeatures:
     """The features of one line.
 
     Attributes:
-        tokens: The T tokens or words of the line, with [CLS] and [SEP].
+        tokens: T tokens or words, with [CLS] and [SEP].
         values: float32 [K, T, H] for `combine` "none", [1, T, K*H] for "concat", [1, T,
             H] for "sum".
     """
@@ -38,15 +38,6 @@ class FeatureExtractor:
 
     A line `A ||| B` is a pair of texts. Each batch is padded only to its longest line.
     The number of lines that were truncated is logged as a warning.
-
-    Args:
-        encoder: The encoder with trained weights.
-        tokenizer: The tokenizer that the encoder was trained with.
-        config: Settings of the extraction.
-
-    Raises:
-        InputError: The encoder does not have one of the layers, or `max_seq_length` is
-            larger than the encoder's `max_position_embeddings`.
     """
 
     def __init__(
@@ -91,17 +82,14 @@ class FeatureExtractor:
             )
 
     def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
-        """Returns the features of each line.
-
-        Single texts are encoded separately from pairs.
-        """
+        """Returns the features of each line; pairs are encoded separately from single texts."""
         texts = [
             pair.groups() if (pair := _PAIR.match(s)) else (s,)
             for s in map(str.strip, lines)
         ]
         results: dict[int, LineFeatures] = {}
         for texts_per_line in (1, 2):
-            rows = [i for i, each in enumerate(texts) if len(each) == texts_per_line]
+            rows = [i for i, parts in enumerate(texts) if len(parts) == texts_per_line]
             if rows:
                 results.update(
                     zip(rows, self._extract([texts[i] for i in rows]), strict=True)
@@ -109,13 +97,7 @@ class FeatureExtractor:
         return [results[i] for i in range(len(lines))]
 
     def _extract(self, texts: Sequence[Sequence[str]]) -> list[LineFeatures]:
-        """Returns the features of lines.
-
-        The lines are either all single texts or all pairs.
-
-        Raises:
-            InputError: A feature is NaN or infinite.
-        """
+        """Returns the features of lines, which are all single texts or all pairs."""
         # The tokens of the first and, of pairs, the second texts: ragged [B, tokens].
         sides = [
             self._tokenizer.tokenize(list(side)) for side in zip(*texts, strict=True)
@@ -141,7 +123,7 @@ class FeatureExtractor:
                     inputs[0].numpy(), lengths, states, strict=True
                 )
             ]
-        if not all(np.isfinite(each.values).all() for each in results):
+        if not all(np.isfinite(features.values).all() for features in results):
             raise InputError(
                 f"The features of {texts[0][0]!r:.60} or a line near it are not "
                 "finite: the weights are too large for a trained model. Give another "
@@ -165,12 +147,8 @@ def average_words(
 ) -> tuple[list[str], np.ndarray]:
     """Joins tokens into words, and averages the vectors of the tokens of each word.
 
-    Args:
-        tokens: T tokens; a token that starts with ## continues a word.
-        values: Float array [K, T, H].
-
-    Returns:
-        The words, and their vectors [K, number of words, H].
+    A token that starts with ## continues a word. `values` has the shape [K, T, H], the
+    averages have the shape [K, number of words, H].
     """
     words: list[str] = []
     starts = []  # the index of the first token of each word

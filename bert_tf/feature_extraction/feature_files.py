@@ -19,13 +19,10 @@ from bert_tf.storage.paths import check_output_file, is_inside, is_stdout
 
 
 def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
-    """Returns one line of the JSONL format of google-research/bert.
+    """Returns line `index`, from 0, of the JSONL format of google-research/bert.
 
-    Args:
-        index: Number of the line, from 0.
-        features: Features of the line.
-        labels: For each of the K vectors, the value of the key "index": the index of
-            the layer, or "concat" or "sum" if layers are combined.
+    `labels` has the value of the key "index" for each of the K vectors: the index of
+    the layer, or "concat" or "sum" if layers are combined.
     """
     entries = [
         {
@@ -45,15 +42,11 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
 
 
 def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
-    """Returns the bytes of a compressed .npz file.
+    """Returns the bytes of a compressed .npz file, for at least one line.
 
     The arrays of the file are `values` [K, sum of T, H], `tokens` [sum of T] and
     `line_splits`. Line i has the tokens from `line_splits[i]` up to, not including,
-    `line_splits[i + 1]`.
-
-    Args:
-        lines: Features of at least one line.
-        dtype: Dtype of `values`, "float16" or "float32".
+    `line_splits[i + 1]`. `dtype`, that of `values`, is "float16" or "float32".
     """
     buffer = io.BytesIO()
     np.savez_compressed(
@@ -79,13 +72,9 @@ def _cast(values: np.ndarray, dtype: Any) -> np.ndarray:
 def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
     """Returns a serialized `tf.train.Example`.
 
-    The example has the features `line_index`, `tokens`, `shape` (the three sizes of
-    `values`), `dtype`, and `values` (raw bytes).
-
-    Args:
-        index: Number of the line, from 0.
-        features: Features of the line.
-        dtype: Dtype of `values`, "float16" or "float32", stored little-endian.
+    The example has the features `line_index` (from 0), `tokens`, `shape` (the three
+    sizes of `values`), `dtype` ("float16" or "float32"), and `values` (raw bytes,
+    little-endian).
     """
     values = _cast(features.values, np.dtype(dtype).newbyteorder("<"))
     example = tf.train.Example()
@@ -101,20 +90,12 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
 def check_output(
     path: str, output_format: str, inputs: Sequence[str], checkpoint: str, shards: int
 ) -> None:
-    """Checks, before the work, that `write` can write.
-
-    Args:
-        path: The argument `path` of `write`.
-        output_format: The argument `output_format` of `write`.
-        inputs: The files that are read.
-        checkpoint: The checkpoint that is read: a folder, a file or the prefix of file
-            names.
-        shards: The number of shards to write.
+    """Checks, before the work, that `write` can write its files.
 
     Raises:
-        InputError: See `paths.check_output_file`. Or a file would be written
-            into the folder of the checkpoint or replace a file of it, or an earlier
-            output has more shards.
+        InputError: A file cannot be written, is one of `inputs`, is in the folder of
+            the checkpoint or would replace a file of it; or an earlier output has more
+            shards.
     """
     # The files to write.
     paths = [path]
@@ -126,13 +107,13 @@ def check_output(
             )
         paths = [_shard_path(path, shard, output_format) for shard in range(shards)]
 
-    for each in paths:
-        if _belongs_to(each, checkpoint):
+    for file_path in paths:
+        if _belongs_to(file_path, checkpoint):
             raise InputError(
-                f"output_file {each} is in the folder of the checkpoint {checkpoint}. "
+                f"output_file {file_path} is in the folder of the checkpoint {checkpoint}. "
                 "Give a file in another folder."
             )
-        check_output_file(each, [*inputs, checkpoint])
+        check_output_file(file_path, [*inputs, checkpoint])
 
     # A reader of all shards would also read those of an earlier, longer output.
     extra = _shard_path(path, shards, output_format)
@@ -169,25 +150,19 @@ def write(
     dtype: str = "float32",
     lines_per_shard: int = 1000,
 ) -> int:
-    """Writes features to one file, or to several files (shards).
-
-    Each file is written atomically.
+    """Writes features to one file or several files (shards), each atomically.
 
     Args:
         path: For "jsonl", the file. For the other formats, the prefix of the shards;
             the first "npz" shard is `<path>-00000.npz`.
         features: Features of each line, in order.
         config: The settings with which the features were extracted.
-        output_format: One of `FORMATS`. "jsonl" is the format of google-research/bert.
-            Files in this format are large.
-        dtype: Dtype of the values in "npz" and "tfrecord", "float16" or "float32".
-        lines_per_shard: Number of lines in each "npz" or "tfrecord" shard.
+        output_format: One of `FORMATS`.
+        dtype: "float16" or "float32", for "npz" and "tfrecord" only.
+        lines_per_shard: For "npz" and "tfrecord" only.
 
     Returns:
         The number of lines.
-
-    Raises:
-        InputError: A value does not fit into `dtype`, or a file cannot be written.
     """
     if output_format == "jsonl":
         return _write_jsonl(path, features, config)

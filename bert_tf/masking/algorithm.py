@@ -25,10 +25,6 @@ class Vocabulary:
 
     Attributes:
         size: Number of entries, V.
-        cls_id: Id of [CLS].
-        sep_id: Id of [SEP].
-        mask_id: Id of [MASK].
-        unk_id: Id of [UNK].
         continues: bool [V], True for entries that start with "##".
         sha256: Hexadecimal hash of the vocabulary, as the tokenizer computes it.
     """
@@ -58,10 +54,7 @@ class Vocabulary:
 
 
 def row_dtype(max_seq_length: int, vocab_size: int) -> np.dtype:
-    """Returns the dtype of a row.
-
-    Its field `ids` has shape [S] and is padded with 0.
-    """
+    """Returns the dtype of a row; its field `ids` has shape [S] and is padded with 0."""
     token = np.dtype(record_format.ids_dtype(vocab_size))
     return np.dtype(
         [
@@ -104,16 +97,10 @@ def from_columns(columns: Mapping[str, np.ndarray], vocab_size: int) -> np.ndarr
 def mask_rows(
     config: MaskingConfig, rows: np.ndarray, vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """Masks a batch of rows.
-
-    Args:
-        config: Which tokens are masked.
-        rows: B rows, whose dtype is `row_dtype`.
-        vocabulary: Size, special ids, and the entries that start with "##".
+    """Masks B rows, whose dtype is `row_dtype`.
 
     Returns:
-        The columns of `bert_tf.record_format.PRETRAINING`, with shape [B, S], [B, P] or [B,
-        1].
+        The columns of `record_format.PRETRAINING`, with shape [B, S], [B, P] or [B, 1].
     """
     keys = rows["key"]  # [B]
     ids: np.ndarray = rows["ids"].astype(np.int32)  # [B, S]
@@ -187,16 +174,12 @@ def mask_rows(
 
 
 def prediction_counts(config: MaskingConfig, lengths: np.ndarray) -> np.ndarray:
-    """Computes the number of tokens to predict in each sequence.
+    """Returns the number of tokens to predict in each sequence, int64 [B].
 
-    Args:
-        config: If `round_half_up` is true, 4.5 is rounded to 5. Otherwise halves are
-            rounded to the even number, as google-research/bert does in Python 3.
-        lengths: int [B], lengths of the sequences, including special tokens.
-
-    Returns:
-        int64 [B]. If single tokens are masked, this is the exact number of predictions.
-        If whole words or n-grams are masked, it is the largest allowed number.
+    If whole words or n-grams are masked, this is the largest allowed number. The
+    lengths of the sequences, int [B], include special tokens. Unless
+    `config.round_half_up` is true, halves are rounded to the even number, as
+    google-research/bert does.
     """
     if not config.masked_share:
         return np.zeros(len(lengths), np.int64)
@@ -211,8 +194,7 @@ def _choose_tokens(
     """Chooses `budget` maskable positions of each row at random.
 
     Returns:
-        int64 [B, min(S, P)]: the chosen positions in ascending order. The remaining
-        entries are S (padding).
+        int64 [B, min(S, P)]: the chosen positions in ascending order, then S (padding).
     """
     order = _shuffle(keys, Purpose.MASK_ORDER, maskable)  # [B, S]
     order = order[:, : config.max_predictions_per_seq]
@@ -232,8 +214,8 @@ def _choose_units(
     """Chooses words or n-grams of words at random, and all their tokens.
 
     Returns:
-        Two arrays [B, S]. The first is int64: for each token, the number of its word or
-        of its n-gram. The second is bool: whether the token is chosen.
+        The number of the word or n-gram of each token, int64 [B, S], and whether the
+        token is chosen, bool [B, S].
     """
     words = _number_words(config, continues, maskable, first_sep)
     if config.max_ngram_size == 1:
@@ -246,16 +228,10 @@ def _choose_units(
 
 
 def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarray:
-    """Shuffles the valid columns of each row.
-
-    Args:
-        keys: uint64 [B].
-        purpose: The purpose of the draws.
-        valid: bool [B, S], True for the columns to shuffle.
+    """Shuffles the columns of each row for which `valid`, bool [B, S], is true.
 
     Returns:
-        int64 [B, S]: for each row, the indices of its valid columns in random order.
-        The remaining entries are S (padding).
+        int64 [B, S]: the indices of these columns in random order, then S (padding).
     """
     # Draw 32 bits for each column: each 64-bit key gives those of two columns.
     columns = valid.shape[1]
@@ -278,17 +254,14 @@ def _number_words(
     maskable: np.ndarray,
     first_sep: np.ndarray,
 ) -> np.ndarray:
-    """Numbers the words of each row from 0.
+    """Returns the number of each token's word in its row, from 0: int64 [B, S].
 
     Without `do_whole_word_mask`, each maskable token is a word. Otherwise a "##" token
     belongs to the same word as the maskable token before the "##" token. If truncation
     cut a word at the start of B, then B starts with a "##" token. As in
     google-research/bert, that token belongs to the last word of A, unless
-    `keep_words_apart_at_sep` is true.
-
-    Returns:
-        int64 [B, S], for each token, the number of its word. If a token is not
-        maskable, its number has no meaning.
+    `keep_words_apart_at_sep` is true. The numbers of tokens that are not maskable have
+    no meaning.
     """
     starts = maskable
     if config.do_whole_word_mask:
@@ -313,8 +286,7 @@ def _choose_words(
 ) -> np.ndarray:
     """Chooses words in random order, and skips those that do not fit into the budget.
 
-    Returns:
-        bool [B, S + 1]: entry w of a row is True if the word with number w is chosen.
+    In the result, bool [B, S + 1], entry w of a row is True if word number w is chosen.
     """
     sizes = _word_sizes(words, maskable)  # [B, S + 1]
     order = _shuffle(keys, Purpose.MASK_ORDER, sizes[:, :-1] > 0)  # [B, S]
@@ -346,10 +318,10 @@ def _choose_ngrams(
     the n-gram exceeds the budget of tokens or overlaps a chosen n-gram.
 
     Returns:
-        Two arrays. The first is int64 [B, S], with one entry for each token. If a
-        chosen n-gram contains the token, the entry is the number of the first word of
-        that n-gram. Otherwise the entry is S. The second is bool [B, S + 1]: entry w of
-        a row is True if a chosen n-gram starts with word number w.
+        Two arrays. The first is int64 [B, S]: for each token, the number of the first
+        word of the chosen n-gram that contains the token, else S. The second is bool
+        [B, S + 1]: entry w of a row is True if a chosen n-gram starts with word number
+        w.
 
     Source: `_masking_ngrams` of the Model Garden's create_pretraining_data.py.
     """
@@ -415,9 +387,9 @@ def _shuffle_ngrams(
 
     Returns:
         Two arrays. The first is int64 [N, B, S]: for each n and each row, the n-grams
-        in random order. An n-gram is given by the number of its first word. The
-        remaining entries are S (padding). The second is int64 [N, B, S + 1]: for each n
-        and each word, the number of tokens in the n-gram that starts at the word.
+        in random order, each as the number of its first word, then S (padding). The
+        second is int64 [N, B, S + 1]: for each n and each word, the number of tokens in
+        the n-gram that starts at the word.
     """
     # Find the words without a special token between them and the next word.
     sizes = _word_sizes(words, maskable)  # [B, S + 1]
@@ -460,16 +432,12 @@ def _replace(
     """Draws the tokens that replace the tokens to predict: int64 [B, P].
 
     Args:
-        config: Shares of [MASK] and of random tokens.
-        keys: uint64 [B].
         draws: int64 [B, P], indices of the draws that decide between [MASK], a random
             token and the unchanged token. If predictions of the same row have equal
             indices, one draw decides for all of them.
         positions: int64 [B, P], the positions of the predictions. They are also the
             indices of the draws for the random tokens.
         labels: int64 [B, P], the tokens to predict.
-        vocabulary: Size and id of [MASK]. A random token can be any entry of the
-            vocabulary.
     """
     share = random_draws.uniform(keys[:, None], Purpose.REPLACEMENT, draws)  # [B, P]
     token_keys = random_draws.derive_keys(

@@ -12,12 +12,7 @@ from bert_tf.masking.random_draws import Purpose, derive_keys
 
 @dataclasses.dataclass(frozen=True)
 class DynamicMasks:
-    """Masks unmasked records, with other masks each time that a record is read.
-
-    Attributes:
-        config: Which tokens are masked.
-        vocabulary: The vocabulary of the records.
-    """
+    """Masks unmasked records, with other masks each time that a record is read."""
 
     config: MaskingConfig
     vocabulary: Vocabulary
@@ -34,14 +29,13 @@ class DynamicMasks:
         neither on the process that computes them nor on the other records.
 
         Args:
-            columns: The columns of `features.unmasked`, with any integer dtype.
-            seed: The seed of the masks.
+            columns: The columns of `record_format.unmasked`, with any integer dtype.
             index: int64 [B], the index of each record in the stream of all records that
                 are read; 0 for masks that are always the same, as evaluations need
                 them.
 
         Returns:
-            The columns of `features.PRETRAINING`, int32 or float32.
+            The columns of `record_format.PRETRAINING`, int32 or float32.
         """
         # Derive a key for each record, seed and index.
         rows = from_columns(columns, self.vocabulary.size)

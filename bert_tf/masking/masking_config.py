@@ -106,10 +106,10 @@ class MaskingConfig:
             needed: What they need to have one.
             *names: The names of the settings.
         """
-        given = [
+        changed = [
             name for name in names if getattr(self, name) != getattr(type(self), name)
         ]
-        if given and not has_effect:
+        if changed and not has_effect:
             raise InputError(
-                f"{given[0]} has no effect without {needed}. Leave it out."
+                f"{changed[0]} has no effect without {needed}. Leave it out."
             )

@@ -20,10 +20,7 @@ _MULTIPLIER_2 = np.uint64(0x94D049BB133111EB)
 
 
 class Purpose(enum.IntEnum):
-    """The purpose of a draw.
-
-    Draws with the same key but different purposes are independent.
-    """
+    """The purpose of a draw. Draws with the same key but different purposes are independent."""
 
     PASS, DOCUMENT, SENTENCE, SEGMENT, HELD_OUT, IS_SHORT, SHORT_LENGTH, SPLIT, NEXT = (
         range(1, 10)
@@ -51,16 +48,10 @@ def seed_key(seed: int) -> np.ndarray:
 def derive_keys(
     keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None
 ) -> np.ndarray:
-    """Hashes each key with the purpose and the index.
+    """Hashes each key, uint64 of any shape, with the purpose and the index.
 
-    Args:
-        keys: uint64, any shape.
-        purpose: The purpose of the derived keys.
-        index: None if each key is used for a single draw of this purpose. Otherwise the
-            indices of the draws. The shapes of `index` and `keys` are broadcast.
-
-    Returns:
-        uint64 keys of the broadcast shape.
+    The shapes of `index` and `keys` are broadcast. `index` is None if each key is used
+    for a single draw of this purpose.
     """
     derived = _hash_with(keys, purpose)
     return derived if index is None else _hash_with(derived, index)
@@ -86,16 +77,7 @@ def integers(keys: np.ndarray, purpose: Purpose, bound: np.ndarray | int) -> np.
 
 
 def count_heads(keys: np.ndarray, purpose: Purpose, tosses: np.ndarray) -> np.ndarray:
-    """Draws, for each key, the number of heads in `tosses` tosses of a fair coin.
-
-    Args:
-        keys: uint64 [N].
-        purpose: The purpose of the draws.
-        tosses: int64 [N], the number of tosses for each key, 0 or more.
-
-    Returns:
-        int64 [N], the number of heads for each key.
-    """
+    """Draws, for each key, the number of heads in `tosses` tosses of a fair coin: int64 [N]."""
     heads: np.ndarray = np.zeros(len(keys), np.int64)
     # Each hash of 64 bits has 64 tosses; the last one of a key may need fewer.
     for word in range((int(tosses.max(initial=0)) + 63) // 64):

@@ -1,4 +1,7 @@
-"""The activation functions, and both forms of gelu with explicit gradients."""
+"""The activation functions, and both forms of gelu with explicit gradients.
+
+The argument `training` says whether a gradient will be computed.
+"""
 
 import math
 from collections.abc import Callable
@@ -15,13 +18,9 @@ _CUBIC = 0.044715
 
 
 def gelu(x: Any, training: bool) -> Any:
-    """Computes gelu (tanh form).
+    """Computes gelu in the tanh form, `x * sigmoid(z)`, for a float tensor `x`.
 
-    This is `x * sigmoid(z)` with z = 2 sqrt(2/pi) (x + 0.044715 x**3).
-
-    Args:
-        x: Float tensor of any shape.
-        training: Whether a gradient will be computed.
+    Here, z is 2 sqrt(2/pi) (x + 0.044715 x**3).
 
     Source: google-research/bert `modeling.gelu`.
     """
@@ -47,13 +46,9 @@ def gelu(x: Any, training: bool) -> Any:
 
 
 def gelu_exact(x: Any, training: bool) -> Any:
-    """Computes gelu (erf form): `x * p` with p = (1 + erf(x / sqrt(2))) / 2.
+    """Computes gelu in the erf form, `x * p` with p = (1 + erf(x / sqrt(2))) / 2.
 
     In training, p and its derivative are computed in float32.
-
-    Args:
-        x: Float tensor of any shape.
-        training: Whether a gradient will be computed.
 
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units (arXiv 1606.08415),
     section 2.
@@ -82,16 +77,10 @@ _GELU = {"gelu": gelu, "gelu_exact": gelu_exact}
 
 
 def activation(name: str) -> Callable[[Any, bool], Any]:
-    """Returns the activation function for a value of `BertConfig.hidden_act`.
+    """Returns the function (x, training) for a value of `BertConfig.hidden_act`.
 
-    Its arguments are the tensor, and whether a gradient will be computed.
-
-    Args:
-        name: "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form),
-            "linear", "relu" or the name of any other Keras activation.
-
-    Raises:
-        InputError: Keras has no activation of that name.
+    The name is "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form),
+    "linear", "relu" or the name of any other Keras activation.
     """
     if name in _GELU:
         return _GELU[name]

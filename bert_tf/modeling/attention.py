@@ -30,16 +30,14 @@ MASKED_SCORE = -10000.0
 class TokenRows:
     """Converts between a padded batch [B, S, ...] and the rows that the layers work on.
 
-    With `skips_padding`, there is one row for each token. In training, the gradient of
-    each conversion is the other conversion, which is faster than the sums that
-    automatic differentiation computes. A SavedModel must not contain such gradients.
+    With `skips_padding`, there is one row for each token; else there are N = B * S
+    rows. In training, the gradient of each conversion is the other conversion, which is
+    faster than the sums that automatic differentiation computes. A SavedModel must not
+    contain such gradients.
 
     Args:
         input_mask: int32 [B, S]; 1 = token, 0 = padding. Without `skips_padding`, any
             tensor [B, S, ...].
-        skips_padding: Whether only tokens have rows. Otherwise, there are N = B * S
-            rows.
-        training: Whether a gradient will be computed.
     """
 
     def __init__(
@@ -89,9 +87,9 @@ class TokenRows:
 
 
 def rows_and_layout(hidden: Any, layout: TokenRows | None) -> tuple[Any, TokenRows]:
-    """Returns the rows of hidden states and their layout.
+    """Returns the rows [N, H] of hidden states, and their layout.
 
-    Without one, of all positions.
+    Without `layout`, `hidden` is [B, S, H], and each position gets a row.
     """
     if layout:
         return hidden, layout
@@ -102,11 +100,11 @@ def rows_and_layout(hidden: Any, layout: TokenRows | None) -> tuple[Any, TokenRo
 def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
     """Returns the bias of attention scores: 0 at visible, `MASKED_SCORE` elsewhere.
 
+    Padding is masked. With "causal" attention, the positions after the position that
+    attends are masked too.
+
     Args:
-        input_mask: Integer tensor [B, S]; 1 = token, 0 = padding. Padding is masked.
-        attention: "bidirectional" or "causal". If causal, the positions after the
-            position that attends are masked too.
-        dtype: Float dtype of the result.
+        input_mask: Integer tensor [B, S]; 1 = token, 0 = padding.
 
     Returns:
         Float tensor [B, 1, 1, S], or [B, 1, S, S] if causal.
@@ -125,15 +123,9 @@ def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
 class SelfAttention(ConfiguredLayer):
     """Multi-head self-attention with the output projection, without the residual.
 
-    Args:
-        config: The architecture.
-        initial: Initializers of the model. If None, the layer creates new initializers.
-        dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
-
     Call arguments:
         hidden: Float tensor [B, S, H]; [N, H] with `layout`.
         bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
-        training: Whether dropout is applied to the attention probabilities.
         layout: The `TokenRows` of the batch, if the input and the output are rows.
         needs_map: Whether the attention probabilities are returned.
 
@@ -213,10 +205,7 @@ class SelfAttention(ConfiguredLayer):
         return ops.transpose(x, (0, 2, 1, 3))
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name.
-
-        Names and order are as in google-research/bert.
-        """
+        """Returns the variables by name; names and order are as in google-research/bert."""
         return variables_of_layers(
             {
                 "self/query": self.query,

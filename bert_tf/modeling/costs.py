@@ -12,11 +12,9 @@ _ELEMENT_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 def parameter_counts(config: BertConfig) -> dict[str, int]:
     """Returns the number of parameters of each part of a pretraining model.
 
-    Returns:
-        Dict from the name of a part to its number of parameters. The parts are
-        "embeddings", "blocks" and "pooler" (together the encoder), "masked_lm_head"
-        (without the word embeddings, which this head shares with the encoder) and
-        "next_sentence_head".
+    The parts are "embeddings", "blocks" and "pooler" (together the encoder),
+    "masked_lm_head" (without the word embeddings, which this head shares with the
+    encoder) and "next_sentence_head".
     """
     hidden = config.hidden_size
     wide = config.intermediate_size
@@ -53,12 +51,9 @@ def training_step_flops(
     used for the model FLOPs utilization (MFU).
 
     Args:
-        config: The architecture.
-        batch_size: Number of sequences, B.
         length: Number of tokens (including padding) in each sequence, S.
         predictions: Number of masked-LM predictions in each sequence, P; 0 for a model
             without a masked-LM head.
-        next_sentence: Whether the model has a next-sentence head.
     """
     # Products of two numbers in the forward pass.
     hidden = config.hidden_size
@@ -90,20 +85,17 @@ def training_step_memory(
     tests/modeling/test_costs.py compares the estimate with measured peak memory.
 
     Args:
-        config: The architecture.
         batch_size: Number of sequences in one forward pass on this device, B.
         length: Number of tokens (including padding) in each sequence, S.
         predictions: Number of masked-LM predictions in each sequence, P.
         precision: Dtype of the activations: "float32", "bfloat16" or "float16".
-        recompute: Whether the backward pass recomputes the activations of the blocks.
         averaged: Whether the optimizer also keeps a moving average of the weights.
 
     Returns:
-        Dict from a kind of tensors to the bytes that tensors of this kind take. The
-        kinds are "weights", including a copy in `precision` if `precision` is not
-        float32; "moments" of the optimizer, including the moving average of the weights
-        if `averaged`; "gradients" of the weights; "activations" and their gradients;
-        "logits", their softmax and their gradients.
+        Dict from a kind of tensors to their bytes. The kinds are "weights", including a
+        copy in `precision` if that is not float32; "moments" of the optimizer,
+        including the moving average if `averaged`; "gradients" of the weights;
+        "activations" and their gradients; "logits", their softmax and their gradients.
     """
     numbers = sum(parameter_counts(config).values())
     size = _ELEMENT_BYTES[precision]

@@ -22,15 +22,9 @@ from bert_tf.modeling.layers import (
 class Embeddings(ConfiguredLayer):
     """Sums word, segment and position embeddings, and applies layer norm and dropout.
 
-    Args:
-        config: The architecture.
-        initial: Initializers of the model. If None, the layer creates new initializers.
-        dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
-
     Call arguments:
         input_ids: Token ids, int32 [B, S].
         segment_ids: Segment of each token (0 or 1 in released models), int32 [B, S].
-        training: Whether dropout is active.
 
     Returns:
         Float tensor [B, S, H].
@@ -88,10 +82,7 @@ class Embeddings(ConfiguredLayer):
         return self.dropout(self.norm(x), training=training)
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name.
-
-        Names and order are as in google-research/bert.
-        """
+        """Returns the variables by name; names and order are as in google-research/bert."""
         return {
             "word_embeddings": self.word_embeddings,
             "token_type_embeddings": self.token_type_embeddings,

@@ -78,9 +78,9 @@ class BertEncoder(BertBaseModel):
             False. The outputs at padding, which have the values of google-research/bert
             otherwise, are then 0, and so is the input of `pooled_output` for a sequence
             without tokens. It needs dynamic shapes: XLA, JAX, TPUs and TFLite cannot
-            compile it. Ignored with `attention_maps`. Set it on the model that is trained or
-            predicts, not on the encoder in it, if that model has trained or predicted
-            before.
+            compile it. Ignored with `attention_maps`. Set it on the model that is
+            trained or predicts, not on the encoder in it, if that model has trained or
+            predicted before.
 
     Raises:
         InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the
@@ -197,10 +197,10 @@ class BertEncoder(BertBaseModel):
     def _shared_block(
         self, layout: TokenRows, bias: Any
     ) -> Callable[[TransformerBlock, Any], Any] | None:
-        """Returns a function that runs a block in training with the graph of all.
+        """Returns a function that runs any block, with the graph of the first block.
 
-        Its arguments are the block and the rows, [N, H]. None if the blocks do not
-        share one.
+        The function is for training. Its arguments are the block and the rows, [N, H].
+        The result is None if the blocks cannot share a graph.
         """
         first = self.blocks[0]
         share_graph = self.dropout_seeds.share_graph

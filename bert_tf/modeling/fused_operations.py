@@ -1,13 +1,16 @@
 """`dropout_mask`, and functions with explicit gradients.
 
-These are `dense`, `tied_logits`, `softmax`, `layer_norm` and `attention`; `activations`
-has those of gelu. The gradients that automatic differentiation derives for these
-functions read the activations many times and sum columns slowly. On a CPU, computing
-these gradients takes as much time as the matrix products. The explicit gradients read
-the activations fewer times, compute most sums as products with a vector, and reuse
-values of the forward pass. All functions use `keras.ops`, so the functions can be
-compiled and have second derivatives. If `training` is false, the functions define no
-custom gradients, because custom gradients prevent compilers from fusing the operations.
+The functions are `dense`, `tied_logits`, `softmax`, `layer_norm` and `attention`;
+`activations` has both forms of gelu. The gradients that automatic differentiation
+derives for these functions read the activations many times and sum columns slowly. On a
+CPU, computing these gradients takes as much time as the matrix products. The explicit
+gradients read the activations fewer times, compute most sums as products with a vector,
+and reuse values of the forward pass. All functions use `keras.ops`, so the functions
+can be compiled and have second derivatives.
+
+The argument `training` says whether a gradient will be computed. If it is false, the
+functions define no custom gradients, because custom gradients prevent compilers from
+fusing the operations.
 """
 
 import math
@@ -27,20 +30,14 @@ def upstream_of(arguments: tuple[Any, ...], upstream: Any) -> Any:
 
 
 def with_gradient(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """Returns the first result of `call`.
-
-    In training, the second result of `call` is used as the gradient function.
-    """
+    """Returns the first result of `call`; in training, its second result computes the gradient."""
     return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
 
 
 def with_inverse(
     function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
 ) -> Any:
-    """Returns `function(x)`, whose gradient is `inverse`.
-
-    The gradient of the gradient is `function` again.
-    """
+    """Returns `function(x)` with the gradient `inverse`, whose own gradient is `function`."""
 
     @ops.custom_gradient
     def call(x: Any) -> tuple[Any, Callable[..., Any]]:
@@ -58,17 +55,7 @@ def _column_sums(x: Any) -> Any:
 
 
 def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
-    """Computes `x @ kernel + bias`.
-
-    Args:
-        x: Float tensor [N, I].
-        kernel: [I, O], of the dtype of `x`.
-        bias: [O], of the dtype of `x`.
-        training: Whether a gradient will be computed.
-
-    Returns:
-        [N, O], of the dtype of `x`.
-    """
+    """Computes `x @ kernel + bias`: [N, I] @ [I, O] + [O] -> [N, O], all of the dtype of `x`."""
 
     def call(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
         def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
@@ -84,14 +71,8 @@ def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
 def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
     """Computes `x @ table.T + bias` for a table with one row per vocabulary entry.
 
-    Args:
-        x: Float tensor [N, H].
-        table: [V, H], of the dtype of `x`.
-        bias: float32 [V].
-        training: Whether a gradient will be computed.
-
-    Returns:
-        float32 [N, V].
+    The shapes are [N, H] @ [H, V] + [V] -> [N, V]. `table` has the dtype of `x`; `bias`
+    and the result are float32.
     """
 
     def call(x: Any, table: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
@@ -110,15 +91,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 
 
 def softmax(scores: Any, training: bool) -> Any:
-    """Computes the softmax over the last axis in float32.
-
-    Args:
-        scores: Tensor [..., N] of any float dtype.
-        training: Whether a gradient will be computed.
-
-    Returns:
-        [..., N] in the dtype of `scores`.
-    """
+    """Computes the softmax over the last axis in float32; the result has the dtype of `scores`."""
 
     def call(scores: Any) -> tuple[Any, Callable[..., Any]]:
         y = ops.cast(ops.softmax(ops.cast(scores, "float32"), axis=-1), scores.dtype)
@@ -143,17 +116,8 @@ def softmax(scores: Any, training: bool) -> Any:
 def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) -> Any:
     """Normalizes rows to mean 0 and variance 1, scales by `gamma` and shifts by `beta`.
 
-    All steps are computed in float32.
-
-    Args:
-        x: Tensor [N, H] of any float dtype.
-        gamma: float32 [H].
-        beta: float32 [H].
-        epsilon: Constant added to the variance.
-        training: Whether a gradient will be computed.
-
-    Returns:
-        [N, H] in the dtype of `x`.
+    All steps are computed in float32. `gamma` and `beta` are float32 [H]; `epsilon` is
+    added to the variance. The result has the shape [N, H] and the float dtype of `x`.
     """
 
     def call(x: Any, gamma: Any, beta: Any) -> tuple[Any, Callable[..., Any]]:
@@ -194,17 +158,13 @@ def attention(
     softmax is the sum of the output multiplied by its gradient, also with dropout (Dao
     et al. 2022, arXiv 2205.14135, appendix B.2).
 
+    `query`, `key`, `value` and the result are [B, A, S, D], of the same float dtype.
+
     Args:
-        query: Float tensor [B, A, S, D].
-        key: As `query`.
-        value: As `query`.
         bias: [B, 1, 1, S] or [B, 1, S, S], of the dtype of `query`; without a gradient.
         keep: bool [B, A, S, S], the probabilities that dropout keeps; None without
             dropout.
         scale: The factor of the kept probabilities.
-
-    Returns:
-        [B, A, S, D], of the dtype of `query`.
     """
     inverse = 1 / math.sqrt(query.shape[-1])
 
@@ -247,14 +207,9 @@ def dropout_mask(
 
     Generating random numbers takes most of the time of dropout. Each random number of
     23 bits therefore determines two elements of the mask: the upper 12 bits determine
-    the first element, the lower 11 bits the second. The rate is rounded to a multiple
-    of 1/2048. The factor uses the rounded rate too, so the expected value of the output
-    is exactly the input.
-
-    Args:
-        shape: The shape of the mask.
-        rate: Probability in (0, 1) that an element is set to 0.
-        seed: Seed generator for the random mask.
+    the first element, the lower 11 bits the second. The rate, in (0, 1), is rounded to
+    a multiple of 1/2048. The factor uses the rounded rate too, so the expected value of
+    the output is exactly the input.
     """
     # Random numbers of 23 bits, and their upper and lower bits, each [half].
     size = math.prod(shape)

@@ -30,17 +30,12 @@ from bert_tf.modeling.layers import (
 class MaskedLMHead(ConfiguredLayer):
     """Computes the logits of all vocabulary entries at given positions.
 
-    Args:
-        config: The architecture.
-        initial: Initializers of the model. If None, the layer creates new initializers.
-
     Call arguments:
         sequence_output: Float tensor [B, S, H].
         word_embeddings: Float tensor [V, H], the word embeddings of the encoder. This
             head uses them as its output weights.
         positions: Positions of the predicted tokens, int32 [B, P]; None for all
             positions (P = S).
-        training: Whether a gradient will be computed.
 
     Returns:
         float32 [B, P, V].
@@ -94,10 +89,7 @@ class MaskedLMHead(ConfiguredLayer):
         )
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name.
-
-        Names and order are as in google-research/bert.
-        """
+        """Returns the variables by name; names and order are as in google-research/bert."""
         layers = {"transform/dense": self.dense, "transform/LayerNorm": self.norm}
         return {**variables_of_layers(layers), "output_bias": self.output_bias}
 
@@ -106,17 +98,8 @@ class MaskedLMHead(ConfiguredLayer):
 class OutputHead(keras.layers.Layer):
     """Computes `x @ output_weights.T + output_bias` in float32, for all other heads.
 
-    Args:
-        inputs: Width of the input, H.
-        outputs: Number of logits, N.
-        initial: Initializers of the model. If None, the layer creates new initializers
-            with standard deviation 0.02.
-
-    Call arguments:
-        x: Float tensor [M, H] with any number of rows M.
-
-    Returns:
-        float32 [M, N].
+    A float tensor [M, `inputs`] gives float32 logits [M, `outputs`], for any number of
+    rows M. Without `initial`, the standard deviation of the initial weights is 0.02.
 
     Source: google-research/bert `run_classifier.create_model`.
     """
@@ -152,10 +135,7 @@ class OutputHead(keras.layers.Layer):
         return ops.add(products, self.output_bias)
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name.
-
-        Names and order are as in google-research/bert.
-        """
+        """Returns the variables by name; names and order are as in google-research/bert."""
         return {"output_weights": self.output_weights, "output_bias": self.output_bias}
 
     def get_config(self) -> dict[str, Any]:
@@ -175,17 +155,14 @@ class HeadLayers(ConfiguredLayer):
     """Combines hidden states of the encoder, and applies LSTM layers.
 
     Args:
-        config: The architecture.
         head: The layers; not the default.
         pools: Whether the result is one vector for each sequence: with LSTM layers, the
             last outputs of both directions, else the mean over the tokens.
-        initial: Initializers of the model. If None, the layer creates new initializers.
 
     Call arguments:
         states: Float tensor [B, T, K, H] of hidden states; K is the length of
             `head.states(config.num_hidden_layers)`.
         mask: int32 [B, T], 1 for a token, 0 for padding. The padding is at the end.
-        training: Whether a gradient will be computed.
 
     Returns:
         Float tensor [B, T, W], or [B, W] if `pools`.
@@ -313,11 +290,9 @@ class HeadLayers(ConfiguredLayer):
 
 
 def mean_of_tokens(states: Any, mask: Any) -> Any:
-    """Returns the mean of the hidden states over the tokens, float32 [B, 1, K, H].
+    """Returns the mean of states [B, T, K, H] over the tokens, float32 [B, 1, K, H].
 
-    Args:
-        states: Float tensor [B, T, K, H].
-        mask: int32 [B, T], 1 for a token, 0 for padding.
+    `mask` is int32 [B, T]: 1 for a token, 0 for padding.
     """
     weights = ops.cast(ops.expand_dims(mask, (2, 3)), "float32")  # [B, T, 1, 1]
     total = ops.sum(ops.cast(states, "float32") * weights, axis=1, keepdims=True)

@@ -1,8 +1,9 @@
-"""`InitialWeights` draws the random weights of a model; `drawn_late` saves the unused.
+"""`InitialWeights` draws the random weights of a model; `drawn_late` skips unused ones.
 
-To draw the weights of a model takes longer than to read them from a checkpoint. Inside
-`drawn_late`, models are created without random weights. At its end, only the weights
-are drawn that nothing else has set, with the values that they would have had at once.
+Drawing the weights of a model takes longer than reading them from a checkpoint. Models
+that are created inside `drawn_late` have no random weights at first. At its end, only
+the weights that nothing else has set are drawn, with the values that they would have
+without `drawn_late`.
 """
 
 import contextlib
@@ -29,8 +30,8 @@ class InitialWeights:
     Args:
         stddev: Standard deviation before the truncation (`initializer_range` of the
             config).
-        seed: Integer that determines all initial values. If None, the seed is drawn
-            from Python's `random`; `keras.utils.set_random_seed` seeds `random`.
+        seed: Determines all initial values. If None, the seed is drawn from Python's
+            `random`, which `keras.utils.set_random_seed` seeds.
 
     Source: google-research/bert `modeling.create_initializer`.
     """
@@ -42,13 +43,7 @@ class InitialWeights:
     def add_weight(
         self, layer: keras.layers.Layer, shape: tuple[int, ...], **arguments: Any
     ) -> keras.Variable:
-        """Adds a weight to a layer; each call draws a new seed.
-
-        Args:
-            layer: The layer.
-            shape: The shape of the weight, without an axis of length 0.
-            **arguments: Other arguments of `keras.layers.Layer.add_weight`.
-        """
+        """Adds a weight to a layer, with a new seed in each call; no axis may have the length 0."""
         initializer = keras.initializers.TruncatedNormal(
             stddev=self._stddev, seed=self.next_seed()
         )
@@ -68,7 +63,7 @@ class InitialWeights:
 
 @contextlib.contextmanager
 def drawn_late() -> Iterator[Callable[[Iterable[keras.Variable]], None]]:
-    """Draws the weights of models created in this block at its end, if still necessary.
+    """Draws the unset weights of models created in the block when the block ends.
 
     Yields a function to call with variables that are set after the block, and therefore
     need no random values. If the block raises an error, nothing is drawn.

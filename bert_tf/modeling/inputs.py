@@ -48,25 +48,17 @@ def check_inputs(
     names: tuple[str, ...],
     model: str,
 ) -> dict[str, Any]:
-    """Checks the type, the names, the dtypes and the shapes of a model's inputs.
+    """Checks the inputs of a model, and returns the inputs that it uses, unchanged.
 
     The values are checked only if they are known: if the model is called eagerly.
 
     Args:
-        inputs: The inputs that the model received.
-        config: The architecture.
         axes: The letter of each axis of the ids: ("B", "S"), or ("B", "C", "S") for
             choices.
-        names: The names of the inputs that the model uses.
-        model: The name of the model's class.
-
-    Returns:
-        The inputs that the model uses, unchanged.
 
     Raises:
-        InputError: The inputs are not a dict with `input_ids`, an input has a wrong
-            dtype or a wrong shape, the sequences are too long, or a known value is out
-            of range.
+        InputError: The inputs are not a dict with `input_ids`, or an input has a wrong
+            dtype, a wrong shape, too many tokens or a known value out of range.
     """
     problem = _find_problem(inputs, config, axes, names)
     if problem:
@@ -101,11 +93,8 @@ def check_inputs(
 def complete_inputs(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns `input_ids`, `input_mask` and `segment_ids` as int32 of the same shape.
 
-    Args:
-        inputs: Dict with `input_ids` and, optionally, `input_mask` and `segment_ids`.
-            Without `input_mask`, the tokens whose id is 0 ([PAD] in released
-            vocabularies) are padding. Without `segment_ids`, all tokens belong to
-            segment 0.
+    Without `input_mask`, the tokens whose id is 0 ([PAD] in released vocabularies) are
+    padding. Without `segment_ids`, all tokens belong to segment 0.
     """
     ids = to_int32(inputs["input_ids"])
     mask, segments = inputs.get("input_mask"), inputs.get("segment_ids")
@@ -131,10 +120,7 @@ def to_int32(x: Any) -> Any:
 def _find_problem(
     inputs: Any, config: BertConfig, axes: tuple[str, ...], names: tuple[str, ...]
 ) -> str:
-    """Describes the first problem of a type, name, dtype or shape.
-
-    Returns "" if there is none.
-    """
+    """Describes the first problem of a type, name, dtype or shape; returns "" without one."""
     if not isinstance(inputs, Mapping):
         return "they are not a dict"
     if inputs.get("input_ids") is None:
@@ -219,10 +205,7 @@ def _dtype(x: Any) -> str:
 
 
 def _sizes(x: Any) -> Any:
-    """Returns the shape as a tuple in which unknown sizes are None.
-
-    None if the rank is unknown.
-    """
+    """Returns the shape, with None for unknown sizes, or None if the rank is unknown."""
     try:
         return tuple(x.shape)
     except ValueError:

@@ -1,8 +1,8 @@
-"""The layers `Dense`, `LayerNorm` and `Dropout`, and what they share.
+"""The layers `Dense`, `LayerNorm`, `Dropout`, and functions for variables and shapes.
 
-They share functions for variables and shapes. Each layer creates its variables in its
-constructor, because the arguments determine all shapes. `DropoutSeeds` has the seeds of
-all dropout layers of one model. `ConfiguredLayer` is the base class of larger layers.
+Each layer creates its variables in its constructor, because the arguments determine all
+shapes. `DropoutSeeds` has the seeds of all dropout layers of one model.
+`ConfiguredLayer` is the base class of larger layers.
 """
 
 import contextlib
@@ -31,12 +31,7 @@ ShareGraph = Callable[[Callable[..., Any]], Callable[..., Any] | None]
 
 
 def variables_of_layers(layers: Mapping[str, Any]) -> Variables:
-    """Returns the variables of layers by name.
-
-    Args:
-        layers: Layers with the method `variables_by_name`, by the prefix of the names
-            of their variables, which is followed by "/".
-    """
+    """Returns the variables of layers by "prefix/name", for layers given by prefix."""
     return {
         f"{prefix}/{name}": variable
         for prefix, layer in layers.items()
@@ -76,7 +71,11 @@ def with_constants(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class ConfiguredLayer(keras.layers.Layer):
-    """Base class of layers with a `BertConfig`, which `get_config` stores as a dict."""
+    """Base class of layers with a `BertConfig`, which `get_config` stores as a dict.
+
+    Subclasses take the initializers (`initial`) and the `dropout_seeds` of the model
+    that contains them. If one of these is None, the layer creates its own.
+    """
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -97,22 +96,12 @@ class ConfiguredLayer(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Dense(keras.layers.Layer):
-    """Computes `activation(x @ kernel + bias)` on a rank-2 tensor.
+    """Computes `activation(x @ kernel + bias)` on floats: [N, inputs] -> [N, units].
 
     Args:
-        inputs: Width of the input.
-        units: Width of the output.
-        activation_name: Name of the activation function, as in the function
-            `activation`.
+        activation_name: A name that the function `activation` accepts.
         initial: Initializers of the model. If None, the layer creates new initializers
             with standard deviation 0.02.
-
-    Call arguments:
-        x: Float tensor [N, inputs].
-        training: Whether a gradient will be computed.
-
-    Returns:
-        Float tensor [N, units].
     """
 
     def __init__(
@@ -154,19 +143,14 @@ class Dense(keras.layers.Layer):
     def enable_lora(self, rank: int, lora_alpha: float | None = None) -> None:
         """Freezes the kernel and adds a trainable low-rank update of it, as Keras does.
 
-        The layer then computes `x @ (kernel + a @ b * lora_alpha / rank) + bias`. At
-        first, `b` is 0, so the output is unchanged. Files contain the kernel with the
-        update added, so they can be loaded into a model without LoRA. A compiled model
-        must be compiled again.
+        The layer then computes `x @ (kernel + a @ b * lora_alpha / rank) + bias`. If
+        `lora_alpha` is None, the scale of `a @ b` is 1. At first, `b` is 0, so the
+        output is unchanged. Files contain the kernel with the update added, so they can
+        be loaded into a model without LoRA. A compiled model must be compiled again.
 
         To train nothing else in an encoder, set `trainable` of its weights to False
         before, not `trainable` of its layers: all weights of a frozen layer are frozen,
         also those of LoRA.
-
-        Args:
-            rank: Number of columns of `a` and of rows of `b`.
-            lora_alpha: Scale of the update, multiplied by `rank`. If None, the scale is
-                1.
 
         Raises:
             InputError: The layer is frozen, or it has LoRA already.
@@ -236,16 +220,8 @@ class Dense(keras.layers.Layer):
 class LayerNorm(keras.layers.Layer):
     """Layer normalization over the last axis, computed in float32.
 
-    Args:
-        units: Width of the last axis.
-        epsilon: Constant added to the variance.
-
-    Call arguments:
-        x: Float tensor [..., units].
-        training: Whether a gradient will be computed.
-
-    Returns:
-        Tensor of the same shape, in the layer's compute dtype.
+    Maps a float tensor [..., units] to a tensor of the same shape in the layer's
+    compute dtype. `epsilon` is added to the variance.
 
     Source: google-research/bert `modeling.layer_norm`.
     """
@@ -272,10 +248,7 @@ class LayerNorm(keras.layers.Layer):
         )
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name.
-
-        Names and order are as in google-research/bert.
-        """
+        """Returns the variables by name; names and order are as in google-research/bert."""
         return {"beta": self.beta, "gamma": self.gamma}
 
     def get_config(self) -> dict[str, Any]:
@@ -312,8 +285,8 @@ class DropoutSeeds(keras.random.SeedGenerator):
                 replica.
             share_graph: If not None, makes a function whose graph is traced only once,
                 as `tf.function` does. All blocks then share the graph of the first one,
-                which gives the same values. It may return None, and so may a model with
-                `recompute` or LoRA not use it: each block then has its own graph.
+                which gives the same values. Each block has its own graph if
+                `share_graph` returns None, or the model has `recompute` or LoRA.
         """
         outer = self._given_seed, self.share_graph
         self._given_seed, self.share_graph = ops.cast(seed, "int32"), share_graph
@@ -328,24 +301,19 @@ class DropoutSeeds(keras.random.SeedGenerator):
         return self._layer_count - 1
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns int [2]: inside `use` the given seed, else the next state."""
+        """Returns the seed given to `use`, or outside `use` the next state; int [2]."""
         return super().next(ordered) if self._given_seed is None else self._given_seed
 
     def seed_after(self, layers: int) -> Any:
-        """Returns the seed, int32 [2], which gives each layer the mask of a later one.
+        """Returns a seed, int32 [2], that gives layer i the mask of layer i + `layers`.
 
-        The layer with the index i gets the mask of the layer i + `layers`. Only inside
-        `use`.
+        Can only be called inside `use`.
         """
         offset = (_STRIDES * np.uint64(layers)).astype(np.uint32).view(np.int32)
         return self._given_seed + ops.convert_to_tensor(offset, "int32")
 
     def of_layer(self, index: int) -> keras.random.SeedGenerator:
-        """Returns the seed generator for the next mask of one dropout layer.
-
-        Args:
-            index: The layer's index, from `new_index`.
-        """
+        """Returns the seed generator for the next mask of the dropout layer `index`."""
         if self._given_seed is None:
             return self
         seed = self.seed_after(index + 1)
@@ -369,21 +337,11 @@ class _FixedSeed(keras.random.SeedGenerator):
 class Dropout(keras.layers.Layer):
     """In training, sets random elements to 0 and scales up the other elements.
 
-    Args:
-        rate: Probability in [0, 1) that an element is set to 0. If 0, the layer returns
-            its input.
-        dropout_seeds: The `DropoutSeeds` of the model. If None, the layer creates new
-            seeds.
+    Works on float tensors of any shape. `rate`, in [0, 1), is the probability that an
+    element is set to 0; if it is 0, the layer returns its input.
 
     Attributes:
         index: The position among the dropout layers of the model.
-
-    Call arguments:
-        inputs: Float tensor of any shape.
-        training: Whether to drop (set to 0) elements.
-
-    Raises:
-        InputError: `rate` is out of range.
     """
 
     def __init__(
@@ -407,7 +365,7 @@ class Dropout(keras.layers.Layer):
         return ops.multiply(inputs, ops.multiply(ops.cast(keep, inputs.dtype), scale))
 
     def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
-        """Returns a mask of the elements to keep, or None, and their factor."""
+        """Returns a bool mask of the elements to keep (None if the rate is 0), and their factor."""
         if self.rate == 0:
             return None, 1.0
         return fused_operations.dropout_mask(

@@ -37,10 +37,7 @@ from bert_tf.modeling.layers import (
 
 
 class BertTaskModel(BertBaseModel):
-    """Base class of the models with a head.
-
-    Creates the encoder and the dropout seeds.
-    """
+    """Base class of the models with a head; creates the encoder and the dropout seeds."""
 
     # The prefix of the names of the variables of `head`.
     _head_prefix = ""
@@ -83,12 +80,10 @@ class BertTaskModel(BertBaseModel):
     def _add_head(
         self, outputs: int, dropout: float | None = None, size: int | None = None
     ) -> None:
-        """Creates `head`, and `dropout` before it unless `dropout` (the rate) is None.
+        """Creates `head`, and before it `dropout` unless `dropout` (the rate) is None.
 
-        Args:
-            outputs: The number of logits.
-            dropout: The dropout rate before the head.
-            size: The width of the head's input; None for that of the encoder.
+        `outputs` is the number of logits. `size` is the width of the head's input, by
+        default H.
         """
         size = size or self.config.hidden_size
         dtype = self.dtype_policy
@@ -108,7 +103,10 @@ class BertTaskModel(BertBaseModel):
         Names and order are as in google-research/bert.
         """
         variables = self.head.variables_by_name()
-        return {f"{self._head_prefix}{name}": each for name, each in variables.items()}
+        return {
+            f"{self._head_prefix}{name}": variable
+            for name, variable in variables.items()
+        }
 
     def variables_by_name(self) -> Variables:
         """Returns all weights by name.
@@ -121,12 +119,8 @@ class BertTaskModel(BertBaseModel):
 class BertHeadModel(BertTaskModel):
     """Base class of the models whose head may have the layers of `HeadConfig`.
 
-    Args:
-        config: The architecture.
-        head: The layers before the output layer; None for none.
-
     Attributes:
-        head_layers: The layers of `head`; None for none.
+        head_layers: The layers before the output layer; None if there are none.
     """
 
     # Whether the head needs one vector for each sequence instead of one for each token.
@@ -483,28 +477,17 @@ class BertMultipleChoice(BertTaskModel):
 def variables_by_name(model: BertEncoder | BertTaskModel) -> Variables:
     """Returns all weights of a model by name.
 
-    Names and order are as in google-research/bert.
-
-    Args:
-        model: Any model of this package.
-
-    Returns:
-        Dict from name to variable. The shapes are those of google-research/bert
-        (kernels are [in, out]). Training state, such as the state of the dropout seeds,
-        is not included.
+    Names, order and shapes are as in google-research/bert (kernels are [in, out]).
+    Training state, such as the state of the dropout seeds, is not included.
     """
     return model.variables_by_name()
 
 
 def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
-    """Returns the values of all weights of a model by name, for writing a checkpoint.
+    """Returns the values of all weights by name, float32, for writing a checkpoint.
 
-    Args:
-        model: Any model of this package.
-
-    Returns:
-        Dict from name to float32 array, with the names, order and shapes of
-        `variables_by_name`. The updates of LoRA are added to the kernels.
+    Names, order and shapes are as in `variables_by_name`. The updates of LoRA are added
+    to the kernels.
     """
     dense = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
     merged = {
@@ -522,12 +505,7 @@ def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
 def depths_by_name(model: BertEncoder | BertTaskModel) -> dict[str, int]:
     """Returns the depth of each weight, for layer-wise learning rates.
 
-    Args:
-        model: Any model of this package.
-
-    Returns:
-        Dict from name to depth: 0 for embeddings, i + 1 for block i, L + 1 for pooler
-        and heads.
+    The depth is 0 for embeddings, i + 1 for block i, and L + 1 for pooler and heads.
     """
     top = model.config.num_hidden_layers + 1
     depths = {}

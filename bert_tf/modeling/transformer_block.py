@@ -25,15 +25,9 @@ class TransformerBlock(ConfiguredLayer):
     Dropout, a residual connection and layer normalization follow each of these two
     layers.
 
-    Args:
-        config: The architecture.
-        initial: Initializers of the model. If None, the layer creates new initializers.
-        dropout_seeds: Dropout seeds of the model. If None, the layer creates new seeds.
-
     Call arguments:
         hidden: Float tensor [B, S, H]; [N, H] with `layout`.
         bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
-        training: Whether dropout is active.
         layout: The `TokenRows` of the batch, if the input and the output are rows.
         needs_map: Whether the attention probabilities are returned.
 
@@ -110,10 +104,7 @@ class TransformerBlock(ConfiguredLayer):
         return output if layout else inner.to_batch(output), probabilities
 
     def variables_by_name(self) -> Variables:
-        """Returns the layer's variables by name.
-
-        Names and order are as in google-research/bert.
-        """
+        """Returns the variables by name; names and order are as in google-research/bert."""
         return variables_of_layers(
             {
                 "attention": self.attention,

@@ -32,11 +32,6 @@ def shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: int) -> tf.data.Da
     reshuffle_each_iteration=True)` in a program that does not call
     `tf.random.set_seed`. With `Dataset.shuffle`, a run that is resumed in a program
     with another global seed would read the later epochs in another order.
-
-    Args:
-        dataset: The dataset to shuffle.
-        buffer_size: Size of the shuffle buffer, in elements of the dataset.
-        seed: Determines the order, which differs in each epoch.
     """
 
     @tf.function
@@ -61,9 +56,8 @@ def training_batches(
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches in an order that depends only on the seed.
 
-    A batch also contains the feature `objective.ORIGIN`, int64 [B, 2]. For each
-    example, this feature contains the index of the record file in `paths`, and the
-    index of the record in this file.
+    A batch also contains the feature `objective.ORIGIN`, int64 [B, 2]: for each
+    example, the index of its file in `paths`, and of its record in this file.
 
     The position of the dataset's iterator can be saved in a checkpoint. This position
     does not include file names or file contents. So a run can resume after the files
@@ -73,8 +67,6 @@ def training_batches(
         paths: Record files, plain or compressed with gzip.
         sizes: {"S": max_seq_length, "P": max_predictions_per_seq, "V": vocab_size, "T":
             type_vocab_size}. The records must have been created with the same S and P.
-        batch_size: Examples in a complete batch.
-        seed: Seed for the order of the examples. The order differs in each epoch.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
         masks: How unmasked records are masked; None if the records have masks.
         part: (n, N) to parse and return only part n of N equal parts of each batch. The
@@ -82,9 +74,9 @@ def training_batches(
             but not with None, which means complete batches, and the reverse.
 
     Raises:
-        InputError: The records do not match `features.PRETRAINING` or, with `masks`,
-            `features.unmasked`; or the length of a file differs from the length in its
-            manifest.
+        InputError: The records do not match `record_format.PRETRAINING` or, with
+            `masks`, `record_format.unmasked`; or the length of a file differs from the
+            length in its manifest.
     """
     parse = checking_parser(paths, sizes)
     dataset = _shuffled_records(paths, seed, shuffle_buffer_size)
@@ -95,11 +87,11 @@ def training_batches(
         dataset = dataset.enumerate()
 
     def to_examples(*element: Any) -> Tensors:
-        *index, place, records = tf.nest.flatten(element)
+        *index, location, records = tf.nest.flatten(element)
         examples: Tensors = parse(records)
         if mask:
             examples = mask(*index, examples)
-        origin = [place // _RECORDS_PER_FILE, place % _RECORDS_PER_FILE]
+        origin = [location // _RECORDS_PER_FILE, location % _RECORDS_PER_FILE]
         return {**examples, ORIGIN: tf.stack(origin, axis=1)}
 
     if part is not None:
@@ -118,7 +110,7 @@ def training_batches(
 def _shuffled_records(
     paths: Sequence[str], seed: int, buffer_size: int
 ) -> tf.data.Dataset:
-    """Returns an endless dataset of the pairs of `_reader`."""
+    """Returns an endless shuffled dataset of the pairs (location, record) of `_reader`."""
     indices = shuffle(tf.data.Dataset.range(len(paths)), len(paths), seed)
     dataset = indices.interleave(
         _reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE)
@@ -133,18 +125,12 @@ def _parts(
     part: tuple[int, int],
     is_masked: bool,
 ) -> tf.data.Dataset:
-    """Parses one part of each batch.
+    """Parses part n of N equal parts of each batch, for (n, N) in `part`.
 
-    A position contains the batches that were parsed ahead. They also contain all their
-    records, so that another part can start from it: `select` parses the few batches
-    whose examples are those of another part.
-
-    Args:
-        dataset: Records that are not parsed.
-        to_examples: Parses a batch of them.
-        batch_size: Records in a batch.
-        part: As in `training_batches`.
-        is_masked: Whether `to_examples` masks, and needs many rows at once.
+    The saved position of the iterator contains the batches that were parsed ahead, with
+    all their records. Another part can therefore start from it: `select` parses again
+    the few batches whose examples belong to a different part. If `is_masked`,
+    `to_examples` also masks the records, and gets many rows at once.
     """
     number, parts = part
     size = batch_size // parts
@@ -191,18 +177,10 @@ def evaluation_batches(
     batch_size: int,
     masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
-    """Returns batches with each example once, in file order.
+    """Returns batches with each example once, in file order; the last may be smaller.
 
-    The last batch may be smaller.
-
-    Args:
-        paths: Record files, plain or compressed with gzip.
-        sizes: As in `training_batches`.
-        batch_size: Examples in a batch.
-        masks: As in `training_batches`. The masks of a record are always the same.
-
-    Raises:
-        InputError: As in `training_batches`.
+    The arguments and the errors are as in `training_batches`. The masks of a record are
+    the same in each evaluation.
     """
     parse = checking_parser(paths, sizes)
     dataset = tf.data.Dataset.range(len(paths)).flat_map(_reader(paths))
@@ -223,10 +201,10 @@ def evaluation_batches(
 
 
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
-    """Returns a function from the index of a file to a dataset of (place, record).
+    """Returns a function from the index of a file to a dataset of (location, record).
 
-    The place is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of file
-    and record.
+    The location is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of
+    file and record.
     """
     names = tf.constant(list(paths))
     compressions = tf.constant([tfrecords.compression(path) for path in paths])
@@ -247,13 +225,10 @@ def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
 
 
 def describe_origins(paths: Sequence[str], origins: np.ndarray) -> str:
-    """Lists records by file: "a.tfrecord: records 17, 42.
+    """Lists records by file: "a: records 17, 42; b: records 3, and 27 more".
 
-    B.tfrecord: records 3, and 27 more".
-
-    Args:
-        paths: The record files, in the order given to `training_batches`.
-        origins: The feature `objective.ORIGIN` of N examples, int64 [N, 2].
+    `paths` are the files of `training_batches`, and `origins` is the feature
+    `objective.ORIGIN` of N examples, int64 [N, 2].
     """
     places = np.unique(np.asarray(origins), axis=0).tolist()
     described = []

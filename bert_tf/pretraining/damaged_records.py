@@ -35,15 +35,10 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def explain_read_error(paths: Sequence[str], sizes: Sizes) -> str | None:
-    """Reads all records to find the one that caused an error.
+    """Reads all records to find the one that caused an error, and describes it.
 
-    Args:
-        paths: Record files, plain or compressed with gzip.
-        sizes: As in `batches.training_batches`.
-
-    Returns:
-        A message with the file, the record, the problem and the remedy; None if all
-        records can be read and pass the checks.
+    The message names the file, the record, the problem and the remedy. The result is
+    None if all records can be read and pass the checks.
     """
     try:
         parse = record_checks.checking_parser(paths, sizes)
@@ -57,11 +52,7 @@ def explain_read_error(paths: Sequence[str], sizes: Sizes) -> str | None:
 
 
 def _check_records(path: str, parse: Callable[[Any], Any], sizes: Sizes) -> None:
-    """Reads all records of a file.
-
-    Raises:
-        InputError: A record cannot be read or fails the checks.
-    """
+    """Reads all records of a file; raises `InputError` for the first unreadable or invalid one."""
     records = open_records(path)
     number = 0
     try:
@@ -87,18 +78,12 @@ def _check_records(path: str, parse: Callable[[Any], Any], sizes: Sizes) -> None
 
 
 def salvage(paths: Sequence[str], folder: str) -> list[str]:
-    """Reads all files and copies the undamaged records of each damaged file.
+    """Copies the undamaged records of each damaged file, and returns the paths to read.
 
     A record with damaged data is left out of the copy. The copy ends before the first
     record with a damaged length, before a truncated record, and before damaged
-    compressed data.
-
-    Args:
-        paths: Record files, `.gz` if compressed.
-        folder: Folder for the copies. Copies from an earlier call are reused.
-
-    Returns:
-        For each file, its path if the file is undamaged, else the path of the copy.
+    compressed data. Undamaged files are not copied. Copies in `folder` from an earlier
+    call are reused.
 
     Raises:
         InputError: A file contains no undamaged record.
@@ -125,7 +110,7 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
 
 
 def _copy(path: str, folder: str) -> str:
-    """Copies the intact records of a file to a new file in `folder`.
+    """Copies the intact records of a file to a new file in `folder`; returns its path.
 
     The name of the new file contains a hash of the path, size and time of the original
     file.

@@ -63,7 +63,7 @@ def pretraining_dataset(
     """
     _check_batch_size(global_batch_size)
     settings = records or PretrainingConfig()
-    found = checked_records(
+    pretraining_records = checked_records(
         os.fspath(files),
         None,
         config=settings,
@@ -77,12 +77,12 @@ def pretraining_dataset(
     # time, so each reading creates it.
     def batches(_: Any) -> tf.data.Dataset:
         return training_batches(
-            found.train_files,
-            found.shape_sizes(config),
+            pretraining_records.train_files,
+            pretraining_records.shape_sizes(config),
             batch_size=global_batch_size,
             seed=seed,
             shuffle_buffer_size=settings.shuffle_buffer_size,
-            masks=found.masks,
+            masks=pretraining_records.masks,
             part=part,
         )
 

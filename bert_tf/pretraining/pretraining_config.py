@@ -72,11 +72,8 @@ class PretrainingRecords:
     """The records for training and evaluation.
 
     Attributes:
-        train_files: Record files for training.
-        eval_files: Record files for held-out evaluation.
         max_seq_length: Number of tokens per sequence in all record files.
-        max_predictions_per_seq: Number of masked positions per sequence in all record
-            files.
+        max_predictions_per_seq: Number of masked positions per sequence in all files.
         config: How the records are read.
         masks: How unmasked records are masked when they are read; None if the records
             have masks.
@@ -90,10 +87,7 @@ class PretrainingRecords:
     masks: DynamicMasks | None = None
 
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
-        """Returns the sizes that the records must match.
-
-        They are `sizes` of `batches.training_batches`.
-        """
+        """Returns the sizes of the records, as `batches.training_batches` takes them."""
         vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {
             "S": self.max_seq_length,

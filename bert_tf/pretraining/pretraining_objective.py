@@ -30,19 +30,12 @@ class PretrainingObjective:
     The argument `kind` selects the loss:
 
     mlm_nsp: the mean masked-LM loss plus the mean next-sentence loss, as in
-    google-research/bert.
+        google-research/bert.
     mlm: the mean masked-LM loss only ("No NSP" in table 5 of the paper).
     causal: the masked-LM head predicts each token from the tokens before it ("LTR & No
         NSP"). The masked positions in the records are ignored. Records created with
         `--objective=causal` are required, because the tokens in other records are
         masked.
-
-    Args:
-        model: The encoder with both heads; "causal" needs causal attention.
-        kind: One of `pretraining_config.OBJECTIVES`.
-
-    Attributes:
-        predicts_next_sentence: Whether the loss contains the next-sentence loss.
 
     Raises:
         InputError: `kind` is "causal", but the model has bidirectional attention.
@@ -119,13 +112,9 @@ class PretrainingObjective:
 
 
 def masked_lm_targets(batch: Tensors, kind: str) -> Tensors:
-    """Returns positions, ids and weights of the tokens to predict.
+    """Returns positions, ids and weights of the tokens to predict in a batch.
 
     With "causal", these are all tokens except the first.
-
-    Args:
-        batch: The features `features.PRETRAINING` of a batch.
-        kind: One of `pretraining_config.OBJECTIVES`.
     """
     if kind != "causal":
         names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
@@ -140,16 +129,10 @@ def masked_lm_targets(batch: Tensors, kind: str) -> Tensors:
 
 
 def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
-    """Returns the shares of the most frequent token to predict and label.
+    """Returns the shares of the most frequent token and of the most frequent label.
 
-    Args:
-        objective: A `PretrainingObjective`, which defines the tokens to predict, and
-            whether there are next-sentence labels.
-        batches: The batches of the evaluation.
-
-    Returns:
-        `masked_lm_majority_accuracy` if there are tokens to predict, and
-        `next_sentence_majority_accuracy` if the objective predicts next sentences.
+    The keys are `masked_lm_majority_accuracy`, if there are tokens to predict, and
+    `next_sentence_majority_accuracy`, if the objective predicts next sentences.
     """
     counts = {
         "masked_lm": np.zeros(objective.model.config.vocab_size),
@@ -180,8 +163,7 @@ def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
 def warn_if_no_better(results: Tensors) -> None:
     """Logs a warning for each accuracy that is NaN or no better than the majority's.
 
-    Args:
-        results: Accuracies, and the result of `majority_accuracies`.
+    `results` contains the accuracies and the result of `majority_accuracies`.
     """
     for name, answer in _ANSWERS.items():
         accuracy = results.get(f"{name}_accuracy")

@@ -59,17 +59,17 @@ def checked_records(
     Args:
         input_file: Comma list of globs of the files for training; None if the run does
             not train.
-        eval_input_file: The same for evaluation; None for the files for training.
-        config: How the records are read.
-        architecture: The architecture of the model.
-        masking: Which tokens of unmasked records are masked, except for the largest
-            number.
-        vocabulary: The vocabulary; required for unmasked records.
-        do_lower_case: As in `check_manifests`.
+        eval_input_file: Comma list of globs of the files for evaluation; None to
+            evaluate on the files for training.
+        masking: Which tokens of unmasked records are masked. Its
+            `max_predictions_per_seq` is ignored.
+        vocabulary: Required for unmasked records.
+        do_lower_case: Whether the run lower-cases text; None without a vocabulary.
 
     Raises:
-        InputError: As in `record_files` and `check_manifests`, the sequences are too
-            long for the model, or the records do not suit the settings of the masks.
+        InputError: A pattern matches no file, only some records are unmasked, the
+            sequences are too long for the model, or the records do not suit the
+            vocabulary, the casing, the objective or the settings of the masks.
     """
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
@@ -112,11 +112,7 @@ def checked_records(
 
 
 def _are_unmasked(paths: Sequence[str]) -> bool:
-    """Returns whether records are unmasked.
-
-    Raises:
-        InputError: Some files have masked records, and others have unmasked ones.
-    """
+    """Returns whether records are unmasked; raises `InputError` if only some are."""
     kinds = set()
     for path in paths:
         with contextlib.suppress(InputError):  # damage is reported or replaced later
@@ -158,15 +154,8 @@ def check_manifests(
 ) -> None:
     """Compares the manifests next to the records with the settings of a run.
 
-    Args:
-        paths: Record files. Files without a manifest, from other programs, are
-            accepted.
-        vocab_size: Vocabulary size of the model.
-        vocabulary_sha256: SHA-256 of the vocabulary of the run; None if the run has no
-            vocabulary.
-        do_lower_case: Whether the run lower-cases text; None if the run has no
-            vocabulary.
-        objective: One of `pretraining_config.OBJECTIVES`.
+    Files without a manifest, from other programs, are accepted. `vocabulary_sha256` and
+    `do_lower_case` are None if the run has no vocabulary.
 
     Raises:
         InputError: The records were created with another vocabulary, with a vocabulary
@@ -212,26 +201,20 @@ def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
 
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
     """Returns the manifests next to records that list one of them, or no shards."""
-    found = manifests_next_to(paths)
+    manifests = manifests_next_to(paths)
     return [
-        each for each in found if not each.shards or any(map(each.find_shard, paths))
+        manifest
+        for manifest in manifests
+        if not manifest.shards or any(map(manifest.find_shard, paths))
     ]
 
 
 def check_files(paths: Sequence[str], sizes: Sizes) -> dict[str, str]:
-    """Checks the first record of each file, and its size against its manifest.
-
-    Args:
-        paths: Record files, plain or compressed with gzip.
-        sizes: As in `batches.training_batches`.
+    """Checks the first record of each file, and the size of the file by its manifest.
 
     Returns:
-        Dict from each feature to the key of the feature in the records. The features
-        are those of `record_format.PRETRAINING` or `record_format.unmasked`.
-
-    Raises:
-        InputError: The size of a file differs from the size in its manifest, or the
-            first record of a file does not match these features or `sizes`.
+        Dict from each feature of `record_format.PRETRAINING` or
+        `record_format.unmasked` to the key of the feature in the records.
     """
     names: dict[str, str] = {}
     manifests = manifests_next_to(paths)
@@ -269,15 +252,10 @@ def check_record(record: bytes, sizes: Sizes, where: str) -> dict[str, str]:
 
     Args:
         record: A serialized `tf.train.Example`.
-        sizes: As in `batches.training_batches`.
         where: The file, or the file and the record, as named in error messages.
 
     Returns:
         Dict from each feature to the key of the feature in the record.
-
-    Raises:
-        InputError: A feature is missing, has an unexpected length or type, or has a
-            value that is out of bounds.
     """
     table = _table(record_format.is_unmasked(record), sizes)
     names = record_format.names_in(record, table, sizes, where)
@@ -300,17 +278,13 @@ def check_record(record: bytes, sizes: Sizes, where: str) -> dict[str, str]:
 
 
 def _outside(values: Mapping[str, Any], sizes: Sizes) -> dict[str, tuple[Any, str]]:
-    """Finds the values that are out of bounds.
-
-    Args:
-        values: Parsed records; int64 or float32.
-        sizes: As in `batches.training_batches`.
+    """Finds the values of parsed records (int64 or float32) that are out of bounds.
 
     Returns:
         Dict from the name of a feature to a bool for each of its values, and the
         expected values.
     """
-    found = {}
+    checks = {}
     for name in filter(_BOUNDS.__contains__, values):
         letter = _BOUNDS[name]
         limit = int(sizes.get(letter, letter))
@@ -320,19 +294,19 @@ def _outside(values: Mapping[str, Any], sizes: Sizes) -> dict[str, tuple[Any, st
             else f"{_SIZE_NAMES[letter]} is {limit}"
         )
         # As a uint64, a negative number is larger than every limit.
-        found[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected
+        checks[name] = tf.bitcast(values[name], tf.uint64) >= limit, expected
 
     if _WEIGHTS in values:
         weights = values[_WEIGHTS]
         # A NaN is not within the range.
-        found[_WEIGHTS] = (
+        checks[_WEIGHTS] = (
             ~((weights >= 0) & (weights <= 1)),
             "a number from 0 to 1 is expected",
         )
     else:
         is_too_long = record_format.unmasked_lengths(values) > sizes["S"]
-        found["lengths"] = is_too_long, f"max_seq_length is {sizes['S']}"
-    return found
+        checks["lengths"] = is_too_long, f"max_seq_length is {sizes['S']}"
+    return checks
 
 
 def checking_parser(
@@ -342,13 +316,9 @@ def checking_parser(
 
     First checks the files with `check_files`.
 
-    The check is needed because on a GPU, `tf.gather` returns 0 for an index that is out
-    of bounds and raises no error. It is done on int64 values, because the conversion to
-    int32 drops the upper 32 bits.
-
-    Args:
-        paths: Record files, plain or compressed with gzip.
-        sizes: As in `batches.training_batches`.
+    The check of the bounds is needed because on a GPU, `tf.gather` returns 0 for an
+    index that is out of bounds and raises no error. It is done on int64 values, because
+    the conversion to int32 drops the upper 32 bits.
     """
     with tf.init_scope():  # eagerly, also if this is called in a graph
         names = check_files(paths, sizes)

@@ -22,13 +22,8 @@ def masker(
     """Returns a function for `tf.data.Dataset.map`, which masks B parsed records.
 
     Its arguments are the index of each record in the stream of all records, int64 [B]
-    or [], and the features of `record_format.unmasked`. It returns those of
+    or [], and the features of `record_format.unmasked`. It returns the features of
     `record_format.PRETRAINING`.
-
-    Args:
-        masks: Which tokens are masked.
-        sizes: As in `batches.training_batches`.
-        seed: The seed of the masks.
     """
     table = record_format.PRETRAINING
     shapes = {f.name: record_format.shape_of(f, sizes) for f in table}

@@ -15,33 +15,22 @@ _SPECIAL_TO_MARKDOWN = "\\`*_{}[]<>()#+-!|~"
 
 
 def masked_sentences(model: Any, batch: Tensors, vocabulary: Sequence[str]) -> str:
-    """Predicts the masked tokens of the first examples of a batch.
+    """Predicts the masked tokens of the first examples of a batch; returns Markdown.
 
-    Args:
-        model: A `BertPretrainer`.
-        batch: Features of `features.PRETRAINING`.
-        vocabulary: The vocabulary entries; the index of an entry is its id.
-
-    Returns:
-        Markdown text, formatted by `as_markdown`.
+    `model` is a `BertPretrainer`. The index of a vocabulary entry is its id.
     """
     few = {name: value[:_EXAMPLES] for name, value in batch.items()}
     return as_markdown(few, model(few, training=False), vocabulary)
 
 
 def as_markdown(batch: Tensors, outputs: Tensors, vocabulary: Sequence[str]) -> str:
-    """Formats each example as a text and a table of predictions.
-
-    In the text, masked positions are bold.
+    """Formats each example as a text, with masked positions in bold, and a table.
 
     Args:
-        batch: Features of `features.PRETRAINING`.
+        batch: The features of `record_format.PRETRAINING`.
         outputs: Outputs of a `BertPretrainer`: masked_lm_logits [B, P, V] and, if the
             model has a next-sentence head, next_sentence_logits [B, 2].
         vocabulary: The vocabulary entries; the index of an entry is its id.
-
-    Returns:
-        Markdown text.
     """
     columns = {name: np.asarray(value) for name, value in batch.items()}
     masked = _softmax(outputs["masked_lm_logits"])
@@ -82,10 +71,7 @@ def _text(example: Tensors, vocabulary: Sequence[str]) -> str:
 
 
 def _table(example: Tensors, masked: np.ndarray, vocabulary: Sequence[str]) -> str:
-    """Returns a table with a row for each masked position.
-
-    Correct predictions are in bold.
-    """
+    """Returns a table with a row for each masked position; correct predictions are bold."""
     lines = ["| | true | predicted |", "|---|---|---|"]
     count = int(np.sum(example["masked_lm_weights"] > 0))
 

@@ -52,8 +52,7 @@ _HELP_FLAGS = {
 class StopSignals:
     """Raises `SystemExit` on SIGTERM or SIGHUP, so that the program cleans up.
 
-    Attributes:
-        received: The number of the first signal, 0 before.
+    The attribute `received` is the number of the first signal, 0 before.
     """
 
     def __init__(self) -> None:
@@ -85,9 +84,7 @@ class StopSignals:
 
 
 def run(main: Callable[..., None], takes_command: bool = False) -> None:
-    """Parses the flags, calls `main` and exits.
-
-    Every main program ends with a call of `run`.
+    """Parses the flags, calls `main` and exits. Every main program ends with this call.
 
     Exit codes: 0 success; 2 invalid flag or input (one line on stderr states the
     remedy); 128 + N if the signal N (SIGINT, SIGTERM or SIGHUP) ended the program. Any
@@ -96,10 +93,10 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
     The log records of bert-tf appear on stderr as bare messages.
 
     Args:
-        main: A function that reads its flags from `absl.flags.FLAGS`. `--help` prints
-            the docstring and the key flags of the module that defines `main`. `main`
-            checks the flags, calls `startup.import_tensorflow` and then imports the
-            modules that import TensorFlow.
+        main: A function that reads its flags from `absl.flags.FLAGS`. It checks the
+            flags, calls `startup.import_tensorflow` and then imports the modules that
+            import TensorFlow. `--help` prints the docstring and the key flags of its
+            module.
         takes_command: Whether `main` has one argument, the list of the words after "--"
             on the command line.
     """
@@ -199,10 +196,7 @@ def _explained_stdout_errors() -> Iterator[None]:
 
 
 def _can_write_stdout(text: str = "") -> bool:
-    """Writes a text and flushes stdout.
-
-    Returns False and discards the text if that fails.
-    """
+    """Writes a text and flushes stdout; if that fails, discards the text and returns False."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -263,9 +257,8 @@ def fail(message: str) -> NoReturn:
 def _name_flags(message: str) -> str:
     """Replaces parameter names with flag names in an error message of the library.
 
-    A name without an underscore may be an ordinary word, so such a name is replaced
-    only in `name=value` and, at the start of the message, `name must be` and `name has
-    no`.
+    A name without an underscore may be an ordinary word. It is replaced only in
+    `name=value` and, at the start of the message, in `name must be` and `name has no`.
     """
 
     def replace(match: re.Match[str]) -> str:
@@ -292,7 +285,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
     try:
         words = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
         is_comment = re.compile(f"{_MARK}(#|//|$)").match
-        words = [each.removeprefix(_MARK) for each in words if not is_comment(each)]
+        words = [word.removeprefix(_MARK) for word in words if not is_comment(word)]
         words = flags.FLAGS([argv[0], *words])
     except (flags.Error, ValueError) as error:
         message = str(error).removeprefix("ERROR:: ")
@@ -322,7 +315,7 @@ def _check_end(name: str, value: Any) -> None:
 def _expand_home(value: Any) -> Any:
     """Replaces ~ where the shell does not, as in --input_file=~/a,~/b."""
     if isinstance(value, list):
-        return [_expand_home(each) for each in value]
+        return [_expand_home(path) for path in value]
     is_text = isinstance(value, str)
     return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value
 

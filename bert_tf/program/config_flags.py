@@ -30,16 +30,14 @@ def define(
 ) -> None:
     """Defines a flag for each field of a dataclass, with its default and description.
 
+    The section "Attributes:" of the docstrings of the class and its base classes
+    describes the fields. A class attribute CHOICES may map names of fields to allowed
+    values. A field without a default gets no flag. In all arguments, a field is given
+    by its name.
+
     Args:
-        config_class: A dataclass. The section "Attributes:" of its docstring, and of
-            those of its base classes, describes the fields. The dataclass may have a
-            class attribute CHOICES, which maps names of fields to allowed values. A
-            field without a default gets no flag.
-        names: Names of the fields that get a flag. If empty, all fields get one.
-        without: Names of fields that get no flag.
+        names: The fields that get a flag. If empty, all fields get one.
         flag_names: For fields whose flag has another name, that name.
-        defaults: Defaults of flags that differ from those of the fields.
-        texts: Descriptions of flags that differ from those of the fields.
     """
     described = {**descriptions(config_class, flag_names), **texts}
     choices = getattr(config_class, "CHOICES", {})
@@ -64,7 +62,7 @@ def _kind(annotation: Any) -> Any:
     """Returns the type of a field, without None."""
     if isinstance(annotation, types.UnionType):
         return next(
-            each for each in typing.get_args(annotation) if each is not types.NoneType
+            kind for kind in typing.get_args(annotation) if kind is not types.NoneType
         )
     return annotation
 
@@ -76,7 +74,7 @@ def descriptions(
     # Those of a base class come first.
     classes = filter(dataclasses.is_dataclass, reversed(config_class.__mro__))
     section = "\n".join(inspect.getdoc(each) or "" for each in classes)
-    found = re.findall(r"^    (\w+(?:, \w+)*): (.+(?:\n {8}.+)*)", section, re.M)
+    entries = re.findall(r"^    (\w+(?:, \w+)*): (.+(?:\n {8}.+)*)", section, re.M)
     fields = {field.name for field in dataclasses.fields(config_class)}
 
     def name(match: re.Match[str]) -> str:
@@ -85,18 +83,15 @@ def descriptions(
 
     texts = {
         names: re.sub(r"`([\w.]+)`", name, " ".join(text.split()))
-        for names, text in found
+        for names, text in entries
     }
     return {each: text for names, text in texts.items() for each in names.split(", ")}
 
 
 def build(config_class: Any, **values: Any) -> Any:
-    """Builds a dataclass from the flags that have the same names as its fields.
-
-    Args:
-        config_class: The dataclass.
-        **values: Values of fields that the flags do not give.
-    """
+    """Builds a dataclass from `values` and, for the other fields, the flags of the same names."""
     names = (field.name for field in dataclasses.fields(config_class))
-    given = {name: flags.FLAGS[name].value for name in names if name in flags.FLAGS}
-    return config_class(**{**given, **values})
+    from_flags = {
+        name: flags.FLAGS[name].value for name in names if name in flags.FLAGS
+    }
+    return config_class(**{**from_flags, **values})

@@ -48,9 +48,7 @@ _PYTHON_COMMAND = re.compile(r"python (?:run_scripts|data_prep)/(\w+)\.py")
 def name_programs(text: str, program: str) -> str:
     """Replaces names of Python files in commands, if the user calls console scripts.
 
-    Args:
-        text: Text with commands such as "python run_scripts/predict.py --help".
-        program: The path of the program as the user typed it, `sys.argv[0]`.
+    `program` is the path of the program as the user typed it, `sys.argv[0]`.
     """
     if program.endswith(".py"):
         return text
@@ -63,13 +61,8 @@ def help_text(module: Any, program: str) -> str:
     """Returns the module's docstring, and the meaning and default of each key flag.
 
     The required flags are listed first, then those that most users need, then the
-    module's own flags, and then those that it shares with other programs.
-
-    Args:
-        module: The module of a main program.
-        program: The path of the program as the user typed it, `sys.argv[0]`. If it is a
-            console script, the examples in the docstring call console scripts instead
-            of Python files.
+    module's own flags, and then those that it shares with other programs. If `program`,
+    which is `sys.argv[0]`, is a console script, the examples call console scripts.
     """
     text = name_programs(inspect.cleandoc(module.__doc__ or ""), program)
 
@@ -90,9 +83,9 @@ def help_text(module: Any, program: str) -> str:
         "Further flags:": further,
     }
     lists = (
-        "\n".join([title, *map(_describe, each)])
-        for title, each in sections.items()
-        if each
+        "\n".join([title, *map(_describe, section)])
+        for title, section in sections.items()
+        if section
     )
     return "\n\n".join([text, *lists])
 

@@ -58,12 +58,11 @@ for line in sys.stdin.buffer:
 def set_environment() -> None:
     """Sets the variables of TensorFlow and Keras for this process and its children.
 
-    Keras is Keras 3, and uses TensorFlow. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later
+    Keras is Keras 3 and uses TensorFlow, unless it is imported already, such as in a
+    notebook that creates records. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later
     operations, such as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN
     on: TensorFlow does so by itself only on processors with AVX512 or AMX instructions,
-    but it is faster on others too. Values that the user has set are kept, except those
-    for Keras; these too if Keras is imported already, such as in a notebook that
-    creates records.
+    but it is faster on others too. Values of the user for the last two are kept.
     """
     if "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -76,15 +75,9 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
     """Imports TensorFlow without its start-up lines, after the check of the flags.
 
     The import also lists the devices. If the user has set TF_CPP_MIN_LOG_LEVEL=0,
-    nothing is hidden.
-
-    Args:
-        report_unused_gpus: Whether a line on stderr says that TensorFlow uses no GPU
-            although this machine has one. The lines of TensorFlow that give the reason
-            are then not hidden.
-
-    Raises:
-        InputError: No temporary folder can be created.
+    nothing is hidden. With `report_unused_gpus`, a line on stderr says if TensorFlow
+    uses no GPU although this machine has one, and the lines of TensorFlow that give the
+    reason are not hidden.
     """
     temporary_folder().cleanup()  # TensorFlow needs one when it is imported
     set_environment()
@@ -107,9 +100,7 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
 def quiet_stderr(shows_gpu_reasons: bool = False) -> Iterator[None]:
     """Writes all output to file descriptor 2 except known lines to stderr.
 
-    Args:
-        shows_gpu_reasons: Whether to write also the lines that explain why there is no
-            GPU.
+    `shows_gpu_reasons` also shows the lines that explain why there is no GPU.
     """
     known = _KNOWN_LINES if shows_gpu_reasons else (*_KNOWN_LINES, *_GPU_REASONS)
     sys.stderr.flush()

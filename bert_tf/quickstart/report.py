@@ -25,12 +25,7 @@ _Row = tuple[str, str, float, str, str]
 
 
 def format_report(folder: str, secs: dict[str, float]) -> str:
-    """Returns the table of results and the next steps.
-
-    Args:
-        folder: The output folder of the quickstart.
-        secs: The seconds that each stage took. The key is the name of the stage.
-    """
+    """Returns the table of results and the next steps; `secs` has the time of each stage."""
     cells = [
         ("stage", "time", "throughput", "result", "held-out result (majority baseline)")
     ]
@@ -60,7 +55,7 @@ def _data_rows(folder: str) -> list[_Row]:
     files = read_json(f"{folder}/sample/stats.json")["files"]
     documents = [files[f"corpus/{part}.txt"]["documents"] for part in _PARTS]
     stats = [read_json(f"{folder}/records/{part}.stats.json") for part in _PARTS]
-    examples = [each["train"]["examples"] for each in stats]
+    examples = [part_stats["train"]["examples"] for part_stats in stats]
     megabytes = files["corpus/train.txt"]["bytes"] / 1e6
     entries = pathlib.Path(folder, "vocab.txt").read_text("utf-8").count("\n")
     return [

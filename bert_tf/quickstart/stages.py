@@ -97,12 +97,11 @@ SMOKE = Size(
 
 @dataclasses.dataclass
 class Stages:
-    """Runs stages in the order of the calls, and skips those that are complete.
+    """Runs stages in the order of the calls, and skips stages that are complete.
 
     Attributes:
         root: The folder of the repository, whose programs run.
         folder: The output folder.
-        size: The size of the data and of the training runs.
         secs: The seconds of each stage that has run, by name.
     """
 
@@ -112,13 +111,10 @@ class Stages:
     secs: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def run(self, name: str, result: str, *texts: str, **values: object) -> None:
-        """Runs a stage unless it is complete.
+        """Runs the commands of a stage, `texts`, unless the stage is complete.
 
-        Args:
-            name: Name of the stage in the printed table.
-            result: Path of the main result of the stage, relative to the output folder.
-            texts: The commands of the stage, run in order.
-            values: Values in the texts, besides the folder and the settings.
+        `result` is the path of the main result, relative to the output folder. `values`
+        are values in the texts, besides the folder and the settings.
         """
         # The words of the commands, with the settings.
         values |= {"folder": self.folder, "batch_size": _BATCH_SIZE, **vars(self.size)}

@@ -39,14 +39,7 @@ _MAX_EQUAL_SHARE = 0.001
 
 
 class Comparison(NamedTuple):
-    """A measured figure and its expected values.
-
-    Attributes:
-        name: Name of the figure.
-        measured: The figure, as text.
-        expected: The expected values, as text.
-        as_expected: Whether the measured figure is one of the expected values.
-    """
+    """A measured figure and its expected values, as texts, and whether it is one of them."""
 
     name: str
     measured: str
@@ -57,14 +50,8 @@ class Comparison(NamedTuple):
 class DistributionCheck:
     """Adds up counts of records by batches, and compares sums with expected values.
 
-    Args:
-        config: The expected settings of the records, except the lengths S and P.
-        vocabulary: Size and special ids.
-        columns: The columns of any batch of the records. The shapes of the columns
-            define the lengths S and P.
-
-    Attributes:
-        stats: The statistics of the records.
+    The shapes of `columns`, the columns of any batch, define the lengths S and P, which
+    replace the lengths of `config`.
     """
 
     def __init__(
@@ -135,10 +122,7 @@ class DistributionCheck:
         self._record_hashes = stats.join_hashes(self._record_hashes, hashes)
 
     def comparisons(self) -> Iterator[Comparison]:
-        """Compares each figure with its expected values.
-
-        Add at least one record before.
-        """
+        """Compares each figure with its expected values; needs at least one added record."""
         share = self.stats.unknown[0] / max(self.stats.unknown[1], 1)
         expected = f"at most {UNKNOWN_LIMIT:.0%}"
         yield Comparison(
@@ -249,10 +233,6 @@ def _compare_share(
     a million.
 
     Args:
-        name: Name of the figure.
-        count: Number of elements that have the property.
-        total: Number of all elements.
-        probability: The expected share, in [0, 1] up to rounding errors.
         group: Largest number of elements for which one random draw decides together.
         note: The reason why the share may be above the interval; "" if the share must
             be inside.

@@ -20,11 +20,9 @@ class BrokenRules(dict[str, tuple[int, list[str]]]):
     """Counts the records and files that break each rule, and keeps five names."""
 
     def add(self, rule: str, names: list[str]) -> None:
-        """Adds records or files that break a rule.
+        """Adds records or files, by name, that break a rule.
 
-        Args:
-            rule: Description of the violation, such as "the first token is not [CLS]".
-            names: Names of the records or files, such as "a.tfrecord record 7".
+        `rule` describes the violation, such as "the first token is not [CLS]".
         """
         count, first = self.get(rule, (0, []))
         self[rule] = count + len(names), (first + names)[:_LISTED_NAMES]
@@ -40,15 +38,10 @@ class BrokenRules(dict[str, tuple[int, list[str]]]):
 def broken_rules(
     columns: Mapping[str, np.ndarray], vocabulary: Vocabulary
 ) -> dict[str, np.ndarray]:
-    """Checks a batch of records. The records may contain any values.
+    """Returns, for each rule, which records of a batch break it: bool [B].
 
-    Args:
-        columns: The columns of `bert_tf.record_format.PRETRAINING`.
-        vocabulary: Size and special ids.
-
-    Returns:
-        For each rule, bool [B], True for the records that break the rule. The keys are
-        the descriptions of the violations.
+    The keys describe the violations. The columns are those of
+    `record_format.PRETRAINING`, but may contain any values.
     """
     ids = columns["input_ids"]
     segments = columns["segment_ids"]
@@ -110,17 +103,11 @@ def broken_rules(
 def format_record(
     columns: Mapping[str, np.ndarray], row: int, tokens: Sequence[str], mask_id: int
 ) -> str:
-    """Returns a record as text, and marks the predictions in the text.
+    """Returns a record of a batch as text, and marks the predictions in the text.
 
     A prediction is shown as `[MASK=went]` if [MASK] replaces "went", as `went[=store]`
-    if "went" replaces "store", and as `went[=]` if "went" is not replaced.
-
-    Args:
-        columns: The columns of a batch. An id outside the vocabulary, such as 99999, is
-            shown as `<99999>`.
-        row: Index of the record in the batch.
-        tokens: The vocabulary.
-        mask_id: Id of [MASK].
+    if "went" replaces "store", and as `went[=]` if "went" is not replaced. An id
+    outside the vocabulary, such as 99999, is shown as `<99999>`.
     """
     ids = columns["input_ids"][row]
 

@@ -24,7 +24,7 @@ class RecordsConfig(MaskingConfig):
 
     A setting has the name of its flag.
 
-    Those of `MaskingConfig` have no effect with `masking` = dynamic.
+    The settings of `MaskingConfig` have no effect with `masking` = dynamic.
 
     Attributes:
         vocab_file: The vocabulary, one token per line.
@@ -156,10 +156,10 @@ class RecordsConfig(MaskingConfig):
 
     def with_format_of(self, file_formats: Iterable[str]) -> "RecordsConfig":
         """Replaces the input format "auto", if all files have the same format."""
-        found = {*file_formats}
+        formats = {*file_formats}
         return (
-            dataclasses.replace(self, input_format=found.pop())
-            if len(found) == 1
+            dataclasses.replace(self, input_format=formats.pop())
+            if len(formats) == 1
             else self
         )
 
@@ -192,13 +192,10 @@ class RecordsConfig(MaskingConfig):
     def fingerprint(self, vocabulary_sha256: str, inputs: list[dict[str, Any]]) -> str:
         """Returns a hexadecimal hash of these settings, the vocabulary and the input.
 
-        Args:
-            vocabulary_sha256: Hexadecimal SHA-256 of the vocabulary.
-            inputs: One dictionary per input, in order: the path, and the values that
-                identify the content, such as size, SHA-256 and, if the formats differ,
-                the format.
+        `inputs` has a dictionary for each input, in order: the path, which is not
+        hashed, and values that identify the content, such as its size and SHA-256.
         """
-        content = [{k: v for k, v in each.items() if k != "path"} for each in inputs]
+        content = [{k: v for k, v in entry.items() if k != "path"} for entry in inputs]
         others = ["vocab_file", "tfds_data_dir", "allow_truncation"]
         if self.masking == "static":  # an earlier version had no other
             others.append("masking")

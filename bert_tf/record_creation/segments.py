@@ -51,20 +51,13 @@ def tfds_split(config: RecordsConfig) -> TfdsSplit:
 
 
 def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
-    """Cuts the input into segments of whole documents.
+    """Cuts the input into segments of whole documents, of about `segment_bytes`.
 
     If no blank line ends the last document of a text file, the document continues in
-    the next file, as in google-research/bert. If `break_documents_at_files` is true,
-    the end of the file ends the document. Only the bytes around the cuts are read.
-
-    Args:
-        config: The size of a segment. If `tfds_name` is not empty, that data set of
-            tensorflow-datasets is cut instead of the files.
-        files: The files in order. Not used if a data set is cut.
-
-    Raises:
-        InputError: A file cannot be read, or a document has more than
-            `MAX_DOCUMENT_BYTES`.
+    the next file, as in google-research/bert, unless `break_documents_at_files` is
+    true. Only the bytes around the cuts are read. If `tfds_name` is not empty, that
+    data set of tensorflow-datasets is cut instead of the files. A document of more than
+    `MAX_DOCUMENT_BYTES` raises an `InputError`.
     """
     if config.tfds_name:
         return _cut_split(config)
@@ -151,17 +144,7 @@ _LONG_SPACE = re.compile(r"[^\S\x00-\x7f]")
 
 
 def read_sentences(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
-    """Yields blocks of the sentences of a segment, with their document numbers.
-
-    Args:
-        config: The name of the JSON key or feature that contains the text
-            (`text_feature`), and whether to split paragraphs into sentences.
-        segment: A segment that `cut` returned.
-
-    Raises:
-        InputError: A line is not valid UTF-8, or a line of a JSON file is not an object
-            with a string under the key that `text_feature` names.
-    """
+    """Yields blocks of the sentences of a segment, with their document numbers."""
     number = 0
     for lines in _lines(config, segment):
         blank = np.array([not line for line in lines])
@@ -177,12 +160,7 @@ def read_sentences(config: RecordsConfig, segment: Segment) -> Iterator[Block]:
 def split_sentences(paragraphs: Sequence[str], documents: np.ndarray) -> Block:
     """Splits paragraphs into sentences with tensorflow-text's state-based breaker.
 
-    Args:
-        paragraphs: N paragraphs.
-        documents: int64 [N], the document number of each paragraph.
-
-    Returns:
-        The sentences, and the document number of each sentence.
+    `documents`, int64 [N], has the document number of each of the N paragraphs.
     """
     if not paragraphs:
         return [], documents
@@ -218,10 +196,7 @@ def _lines(config: RecordsConfig, segment: Segment) -> Iterator[list[str]]:
 
 
 def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Groups the non-blank lines of texts into blocks.
-
-    Adds "" after each text (a document).
-    """
+    """Groups the non-blank lines of texts into blocks, with "" after each text (a document)."""
     lines: list[str] = []
     size = 0
     for text in texts:
@@ -246,9 +221,8 @@ class Documents:
             then the end of the last sentence.
         documents: int64 [D + 1], the index in `sentences` at which each document
             starts, then the end of the last document.
-        ids: uint64 [D]. The id of a document is s * 2**32 + d, if the document has the
-            number d in the segment with the number s. A document has the same id in
-            every run.
+        ids: uint64 [D], s * 2**32 + d for the document with the number d in the segment
+            with the number s. A document has the same id in every run.
     """
 
     tokens: np.ndarray
@@ -294,13 +268,9 @@ def tokenize(
     tokenize_batch: Callable[[list[str]], Any],
     vocab_size: int,
 ) -> Documents:
-    """Tokenizes a segment, and drops sentences and documents without tokens.
+    """Tokenizes segment `number`, and drops sentences and documents without tokens.
 
-    Args:
-        number: Index of the segment, from 0.
-        blocks: The blocks of sentences that `read_sentences` yields.
-        tokenize_batch: Maps B strings to a ragged int32 tensor [B, None].
-        vocab_size: Size of the vocabulary, V.
+    `tokenize_batch` maps B strings to a ragged int32 tensor [B, None].
     """
     dtype = np.dtype(record_format.ids_dtype(vocab_size))
     parts: list[Any] = [(np.zeros(0, dtype), *np.zeros((2, 0), np.int64))]

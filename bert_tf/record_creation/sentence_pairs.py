@@ -63,13 +63,7 @@ def pool_segments(
     contain `pool_bytes` of text, or when all segments are drawn. So if the corpus has
     at most `pool_bytes`, the pool is the complete corpus, as in google-research/bert.
 
-    Args:
-        config: Seed and size of the pool.
-        segment: Index of the segment that needs the pool, from 0.
-        sizes: Bytes of text in each segment.
-
-    Returns:
-        Indices of segments, ascending.
+    `sizes` has the bytes of text in each segment. The returned indices are ascending.
     """
     key = random_draws.derive_keys(
         random_draws.seed_key(config.random_seed), Purpose.SEGMENT, segment
@@ -87,14 +81,11 @@ def paired_rows(
     """Cuts and pairs the documents of a segment in all passes.
 
     Args:
-        config: The settings of the records.
         documents: The documents of the segment, then the documents of its pool.
         pool_start: Index of the first document of the pool.
-        vocabulary: Size and special ids.
 
     Yields:
-        Batches of rows with dtype `row_dtype`. The rows are in ascending order of their
-        keys.
+        Batches of rows with dtype `row_dtype`, in ascending order of their keys.
     """
     if not pool_start:
         return
@@ -111,16 +102,10 @@ def paired_rows(
 def pair_documents(
     config: RecordsConfig, documents: Documents, pool_start: int, number: int
 ) -> np.ndarray:
-    """Cuts and pairs the documents of a segment in one pass.
+    """Cuts and pairs the documents of a segment in one pass, with index `number`.
 
-    Args:
-        config: The settings of the records.
-        documents: As in `paired_rows`.
-        pool_start: As in `paired_rows`.
-        number: Index of the pass, from 0.
-
-    Returns:
-        The spans, with dtype `SPAN_DTYPE`, in the order of the text.
+    `documents` and `pool_start` are the arguments of `paired_rows`. Returns the spans,
+    with dtype `SPAN_DTYPE`, in the order of the text.
     """
     # Each random number depends only on the seed, the pass, the document and the
     # sentence.
@@ -198,21 +183,15 @@ def _add_next(
     target: np.ndarray,
     is_random: np.ndarray,
 ) -> np.ndarray:
-    """Adds B to each chunk and truncates the pair.
+    """Adds B to each of E chunks, truncates the pairs, and returns them as spans.
 
     Args:
-        config: The settings of the records.
-        documents: As in `paired_rows`.
-        pool_start: As in `paired_rows`.
         bounds: int64 [3, E], three sentence indices for each chunk: the start of the
             chunk, the end of A, and the end of the chunk.
         keys: uint64 [E], the key of each chunk.
         document: int64 [E], for each chunk, the index of its document.
         target: int64 [E], target length of A and B together, in tokens.
         is_random: bool [E], whether B is a random next sentence.
-
-    Returns:
-        The spans, with dtype `SPAN_DTYPE`.
     """
     start_a, start_b, end_b = documents.sentences[bounds]
     length_a = start_b - start_a
@@ -229,8 +208,8 @@ def _add_next(
     first = documents.documents[other] + random_draws.integers(
         keys[rows], Purpose.OTHER_START, size
     )
-    wanted = np.maximum(target[rows] - length_a[rows], 1)
-    end = np.searchsorted(documents.sentences, documents.sentences[first] + wanted)
+    target_b = np.maximum(target[rows] - length_a[rows], 1)
+    end = np.searchsorted(documents.sentences, documents.sentences[first] + target_b)
     end = np.minimum(end, documents.documents[other + 1])
     start_b[rows], end_b[rows] = documents.sentences[first], documents.sentences[end]
 
@@ -250,31 +229,27 @@ def _add_next(
 def _draw_other(
     config: RecordsConfig, keys: np.ndarray, self_id: np.ndarray, pool: np.ndarray
 ) -> np.ndarray:
-    """Draws another document for each chunk.
+    """Draws another document of the pool for each of E chunks: indices, int64 [E].
 
     A draw that gives the document of the chunk itself is repeated. There are at most
-    ten draws.
+    ten draws. If `same_document_label` is "never", the document of the chunk is not
+    drawn.
 
     Args:
-        config: If `same_document_label` is "never", the document of the chunk is not
-            drawn.
         keys: uint64 [E], the key of each chunk.
         self_id: uint64 [E], the id of the document of each chunk.
         pool: uint64 [N], the ids of the documents of the pool, ascending.
-
-    Returns:
-        int64 [E], indices of documents in the pool.
     """
     if config.same_document_label == "never":
         # To exclude the document of the chunk, each drawn index that is not below the
-        # place of that document in the pool is increased by 1.
-        place = np.searchsorted(pool, self_id)
-        inside = (place < len(pool)) & (
-            pool[np.minimum(place, len(pool) - 1)] == self_id
+        # index of that document in the pool is increased by 1.
+        self_index = np.searchsorted(pool, self_id)
+        inside = (self_index < len(pool)) & (
+            pool[np.minimum(self_index, len(pool) - 1)] == self_id
         )
         others = np.maximum(len(pool) - inside, 1)
         index = random_draws.integers(keys, Purpose.OTHER_DOCUMENT, others)
-        return np.minimum(index + (inside & (index >= place)), len(pool) - 1)
+        return np.minimum(index + (inside & (index >= self_index)), len(pool) - 1)
     drawn: np.ndarray = np.zeros(len(keys), np.int64)
     rows = np.arange(len(keys))
     for attempt in range(_OTHER_DOCUMENT_TRIES):
@@ -297,7 +272,7 @@ def _truncate(
     length_b: np.ndarray,
     random_next: np.ndarray,
 ) -> np.ndarray:
-    """Truncates A and B to `max_num_tokens` together.
+    """Truncates A and B to `max_num_tokens` together, and returns the spans.
 
     Tokens are removed one by one from the longer of A and B (from B if both are equally
     long). For each removal, a coin toss decides whether the first or the last token of
@@ -324,21 +299,14 @@ def _unpaired(
     limit: np.ndarray,
     end: np.ndarray,
 ) -> np.ndarray:
-    """Creates spans without B.
-
-    Each span has as many complete sentences as fit, but at least one.
+    """Creates spans without B, of as many complete sentences as fit, but at least one.
 
     Args:
-        config: The settings of the records.
-        documents: As in `paired_rows`.
         keys: uint64 [N], a key for each sentence.
         limit: int64 [N], for each sentence, the largest number of tokens of a sequence
             that starts at the sentence.
         end: int64 [N], for each sentence, the sentence index at which its document
             ends.
-
-    Returns:
-        The spans, with dtype `SPAN_DTYPE`.
     """
     sentence = np.arange(len(keys))
     fits = (

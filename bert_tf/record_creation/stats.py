@@ -36,9 +36,6 @@ class Stats:
         kept: Number of predictions whose input token is the token to predict.
         replaced: Number of predictions whose input token is any other token.
         truncated: Number of sequences that lost tokens to truncation.
-        trimmed_tokens: Number of tokens that truncation removed.
-        documents: Number of documents of the text.
-        sentences: Number of sentences of the text.
     """
 
     lengths: np.ndarray
@@ -126,12 +123,7 @@ def _histogram(counts: np.ndarray) -> dict[str, int]:
 
 
 def measure(columns: Mapping[str, np.ndarray], words: Vocabulary) -> Stats:
-    """Computes the counts of a batch of records.
-
-    Args:
-        columns: The columns of `bert_tf.record_format.PRETRAINING`.
-        words: The special ids.
-    """
+    """Computes the counts of a batch with the columns of `record_format.PRETRAINING`."""
     ids = columns["input_ids"]
     positions = columns["masked_lm_positions"]
     labels = columns["masked_lm_ids"]
@@ -166,7 +158,7 @@ def unmasked_ids(
     labels: np.ndarray,
     is_prediction: np.ndarray,
 ) -> np.ndarray:
-    """Undoes the masking of a batch of records.
+    """Undoes the masking of a batch of records: returns the original ids, int [B, S].
 
     Args:
         ids: int [B, S], the masked ids.
@@ -174,9 +166,6 @@ def unmasked_ids(
             False.
         labels: int [B, P], the ids that were at `positions` before masking.
         is_prediction: bool [B, P], False for unused predictions.
-
-    Returns:
-        int [B, S], the ids before masking.
     """
     unmasked = ids.copy()
     np.put_along_axis(

@@ -38,7 +38,6 @@ class WorkUnit(NamedTuple):
     Attributes:
         path: The file that the call writes last, in the work folder.
         size: The work that the call takes, in the unit of the progress report.
-        arguments: The arguments of the stage.
     """
 
     path: str
@@ -49,8 +48,7 @@ class WorkUnit(NamedTuple):
 class Runner:
     """Executes calls of stages. A subclass overrides `submit`, or `run` and `mask`.
 
-    Attributes:
-        has_local_files: Whether the intermediate files must be on a local file system.
+    If `has_local_files` is true, the intermediate files must be on a local file system.
     """
 
     has_local_files = True
@@ -64,9 +62,8 @@ class Runner:
     ) -> Callable[[], Any]:
         """Starts a call of a function at module level.
 
-        Returns:
-            A function that waits for the result of the call, and returns the result.
-            The function may be called only once.
+        Returns a function that waits for the result of the call, and returns the
+        result. The function may be called only once.
         """
         raise NotImplementedError
 
@@ -79,11 +76,8 @@ class Runner:
     ) -> None:
         """Runs the tasks of a stage that are not finished, and waits for all of them.
 
-        Args:
-            name: A description of the work, for the progress report.
-            unit: The unit of `WorkUnit.size`.
-            stage: The function to call, at module level.
-            tasks: The calls.
+        `stage` is a function at module level, and `unit` is the unit of
+        `WorkUnit.size`.
         """
         tasks = unfinished(tasks)
         waits = collections.deque(self.submit(stage, *task.arguments) for task in tasks)
@@ -122,20 +116,15 @@ def create_records(
     """Runs all steps, from the input to the manifest.
 
     Args:
-        runner: Executes the stages.
-        config: The settings that determine the bytes of the records.
         input_file: Comma-separated list of globs; not used if the input format is
             "tfds".
         output_files: Paths of the shards, or one path to which the shard numbers are
             added.
-        overwrite: Whether existing records that were created with other settings may be
+        overwrite: Whether records that were created with other settings may be
             replaced.
 
     Returns:
         The report for each split; empty if the records were already complete.
-
-    Raises:
-        InputError: Input or output cannot be used; the message names the remedy.
     """
     job = runner.call(
         plan_job,
@@ -190,16 +179,12 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
 
 
 def _cut_input(job: RecordsJob, runner: Runner) -> list[Segment]:
-    """Cuts the input into segments (groups of whole documents).
-
-    First unpacks packed files.
-
-    Raises:
-        InputError: A file cannot be read.
-    """
+    """Unpacks packed files, then cuts the input into segments (groups of whole documents)."""
     config = job.config
-    found = [] if config.tfds_name else job.inputs
-    formats = {each["path"]: each.get("format", config.input_format) for each in found}
+    entries = [] if config.tfds_name else job.inputs
+    formats = {
+        entry["path"]: entry.get("format", config.input_format) for entry in entries
+    }
     inputs = seekable_files(formats, job.intermediate_folder)
     packed = [file for file in inputs if file.path != file.source]
     if packed:
@@ -218,10 +203,6 @@ def prepare(
     Returns:
         For each split, the numbers of documents and of sentences, int64 [2]; and for
         each split, the number of rows in each bin (see `shuffling.count_bins`).
-
-    Raises:
-        InputError: The text cannot be read, or there is too little of it, or too much
-            is truncated.
     """
     # Text to token ids; the file of the last split is written last.
     last_split = list(job.shards)[-1]

@@ -33,11 +33,7 @@ NumberedRows = tuple[int, np.ndarray]  # index of a segment, and rows of it
 class BeamRunner(Runner):
     """Runs each stage as a pipeline, and `call` in this process.
 
-    Args:
-        beam_options: Options of Beam, such as "--runner=FlinkRunner --parallelism=16".
-
-    Raises:
-        InputError: Beam is not installed, or the options cannot be used.
+    `beam_options` has options of Beam, such as "--runner=FlinkRunner --parallelism=16".
     """
 
     has_local_files = False
@@ -60,7 +56,7 @@ class BeamRunner(Runner):
         stage: Callable[..., None],
         tasks: Sequence[WorkUnit],
     ) -> None:
-        """As in `Runner`; Beam reports the progress."""
+        """Runs the unfinished tasks in a pipeline; Beam reports the progress."""
         import apache_beam as beam
 
         del unit
@@ -74,7 +70,7 @@ class BeamRunner(Runner):
             )
 
     def mask(self, job: RecordsJob, parts: Sequence[WorkUnit]) -> None:
-        """As in `Runner`, but each segment sends its rows to the parts."""
+        """Masks and writes the parts, to which each segment sends its rows."""
         import apache_beam as beam
 
         missing = (task.arguments for task in unfinished(parts))
@@ -103,10 +99,10 @@ def _one_line_errors() -> Iterator[None]:
         yield
     except Exception as error:
         kind = r"\A" if isinstance(error, InputError) else "InputError: "
-        found = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
-        if found is None:
+        match = re.search(kind + r"(.*?)(?: \[while running|$)", str(error), re.M)
+        if match is None:
             raise
-        raise InputError(found[1]) from error
+        raise InputError(match[1]) from error
 
 
 def _route(

@@ -31,13 +31,7 @@ _SAME_COMMAND = "Run the same command again."
 def shared_paths(
     config: RecordsConfig, input_file: str, output_files: Sequence[str]
 ) -> tuple[RecordsConfig, str, list[str]]:
-    """Returns the arguments with absolute paths.
-
-    A worker may have another working directory.
-
-    Raises:
-        InputError: A path is remote, which Dask's workers do not read.
-    """
+    """Makes the paths absolute, for workers with other working directories; refuses remote ones."""
     paths = (config.vocab_file, input_file, *output_files)
     if remote := [path for path in paths if "://" in path]:
         raise InputError(
@@ -47,7 +41,7 @@ def shared_paths(
         )
     vocabulary, *outputs = map(os.path.abspath, (config.vocab_file, *output_files))
     patterns = ",".join(
-        os.path.abspath(each.strip()) for each in input_file.split(",") if each
+        os.path.abspath(pattern.strip()) for pattern in input_file.split(",") if pattern
     )
     return dataclasses.replace(config, vocab_file=vocabulary), patterns, outputs
 
@@ -60,9 +54,6 @@ class DaskRunner(Runner):
             file.
         timeout_secs: How long the run waits for the scheduler, and while there is no
             worker.
-
-    Raises:
-        InputError: Dask is not installed, or there is no scheduler or no worker.
     """
 
     def __init__(self, scheduler: str, timeout_secs: float) -> None:
@@ -89,14 +80,10 @@ class DaskRunner(Runner):
         startup.import_tensorflow()
 
     def check_folder(self, folder: str) -> None:
-        """Checks the versions and threads of all workers, and that they see a folder.
+        """Checks the versions and threads of all workers, and that they see the folder.
 
         A worker that joins later is checked before its first call, except for its
-        threads.
-
-        Raises:
-            WorkerKilledError: A worker has other versions, several threads, or another
-                folder.
+        threads. A failed check raises `WorkerKilledError`.
         """
         threads = self._client.nthreads()
         if many := [worker for worker, count in threads.items() if count > 1]:
@@ -121,7 +108,7 @@ class DaskRunner(Runner):
     def submit(
         self, function: Callable[..., Any], *arguments: Any
     ) -> Callable[[], Any]:
-        """As in `Runner`; a call whose worker is lost runs again on another worker."""
+        """Starts a call; if its worker is lost, the call runs again on another worker."""
         future = self._client.submit(
             _run, self._marker, function, *arguments, pure=False
         )
@@ -182,7 +169,7 @@ def _run(marker: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _begin_run(marker: str) -> None:
-    """Prepares this worker for a run, identified by the file of its program."""
+    """Prepares this worker for a run, which is identified by the path of its marker file."""
     try:
         with open(marker, encoding="utf-8") as file:
             versions = file.read()

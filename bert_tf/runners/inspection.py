@@ -29,13 +29,11 @@ class Batch:
     """Consecutive records of a file.
 
     Attributes:
-        path: The file.
         start: Index in the file, from 0, of the first record.
         size: Number of records, B.
-        columns: The columns of `bert_tf.record_format.PRETRAINING`, int64 or float32; empty
-            if B is 0.
-        damage: The reason why the record after these cannot be read; "" if there is no
-            damage.
+        columns: The columns of `record_format.PRETRAINING`, int64 or float32; {} if B
+            is 0.
+        damage: The reason why the next record cannot be read; "" if there is no damage.
     """
 
     path: str
@@ -55,17 +53,8 @@ def read_records(
     """Reads all records in batches. The first record defines the lengths S and P.
 
     A damaged file is read up to the damage. A file without records gives one batch, of
-    size 0.
-
-    Args:
-        patterns: Comma-separated list of globs.
-        masks: The masks and the length P of unmasked records.
-        max_seq_length: The length S of unmasked records.
-
-    Raises:
-        InputError: No file matches, a file cannot be opened, a record lacks a feature
-            or has other lengths than that of the first file, or an unmasked record does
-            not fit `masks` or `max_seq_length`.
+    size 0. `masks` masks unmasked records, whose length S is `max_seq_length`. A record
+    with other features or lengths raises an `InputError`.
     """
     sizes: dict[str, int] = {}
     for path in find_records(patterns):
@@ -99,8 +88,8 @@ def read_records(
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
     """Yields batches of serialized records, at least one, and the damage after each.
 
-    The description is empty, except with the last batch of a damaged file. There, the
-    description is the reason why the record after the batch cannot be read.
+    The damage after the last batch of a damaged file is the reason why the next record
+    cannot be read. After any other batch, it is "".
     """
     data = tfrecords.open_records(path)
     start = 0
@@ -124,25 +113,18 @@ def _parser(
     masks: DynamicMasks,
     max_seq_length: int,
 ) -> Callable[[Sequence[bytes]], Columns]:
-    """Returns a function that parses the records of a file.
+    """Returns a function that parses the records of a file, which begins with `record`.
 
-    Args:
-        record: The first record of the file.
-        path: The file.
-        sizes: The lengths S and P. If empty, those of the record are added.
-        masks: As in `read_records`.
-        max_seq_length: As in `read_records`.
-
-    Raises:
-        InputError: The record has other features, or not these lengths.
+    If `sizes` is empty, the lengths S and P of the record are added to it; otherwise,
+    the record must have these lengths.
     """
     if record_format.is_unmasked(record):
         return _masking_parser(path, masks, max_seq_length)
 
     if not sizes:
-        found = record_format.values_in(record) or {}
+        features = record_format.values_in(record) or {}
         for letter, name in {"S": "input_mask", "P": "masked_lm_ids"}.items():
-            values = found[name].int64_list.value if name in found else ()
+            values = features[name].int64_list.value if name in features else ()
             sizes[letter] = max(len(values), 1)
     names = record_format.names_in(record, record_format.PRETRAINING, sizes, path)
     parse = record_format.parser(
@@ -181,20 +163,10 @@ _CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"
 
 
 def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
-    """Prints the first records and checks all records.
+    """Prints the first records, and returns whether all records are as expected.
 
-    Args:
-        config: The expected settings of the records. Unless the records are unmasked,
-            the lengths are taken from the records.
-        input_file: Comma-separated list of globs.
-        num_examples: Number of records to print.
-
-    Returns:
-        Whether all records obey all rules and all figures are as expected.
-
-    Raises:
-        InputError: The vocabulary cannot be read, no record can be read, or a record
-            has other features or lengths.
+    All records must obey all rules, and all figures must be as expected for `config`.
+    The lengths are taken from the records, unless the records are unmasked.
     """
     vocabulary = stages.vocabulary(config)
     tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary
@@ -253,7 +225,7 @@ def _print_report(broken: list[str], check: DistributionCheck) -> bool:
     for name, measured, expected, as_expected in comparisons:
         verdict = "as expected" if as_expected else "NOT as expected"
         print(f"  {verdict}: {name}: {measured}; expected: {expected}")
-    if broken or not all(each.as_expected for each in comparisons):
+    if broken or not all(comparison.as_expected for comparison in comparisons):
         return False
     print("  every record obeys all rules, and every figure is as expected")
     return True

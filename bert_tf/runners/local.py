@@ -31,14 +31,7 @@ _BYTES_PER_WORKER = 16 << 20
 def runner_for(
     config: RecordsConfig, input_file: str, num_workers: int
 ) -> "LocalRunner":
-    """Returns a runner with as many processes as the input is worth.
-
-    Args:
-        config: The settings of the records.
-        input_file: Comma-separated list of globs; not used if the input format is
-            "tfds".
-        num_workers: Largest number of processes, at least 1.
-    """
+    """Returns a runner with as many processes as the input is worth, at most `num_workers`."""
     size = _local_input_bytes(input_file) * config.dupe_factor
     return LocalRunner(min(num_workers, 1 + size // _BYTES_PER_WORKER))
 
@@ -74,14 +67,10 @@ class LocalRunner(Runner):
     """Runs functions in `count` processes, or in this process if `count` is 1.
 
     The processes are spawned, because a forked process hangs if TensorFlow was imported
-    before the fork. They end at once at the end of a `with` statement, so that they
-    write no more files after an error; and when this process ends, even if it is
-    killed. If a worker process was killed, the `with` statement raises
-    `WorkerKilledError`.
-
-    Args:
-        count: Number of processes, at least 1.
-        set_up: A function at module level that each worker process calls first.
+    before the fork. Each process first calls `set_up`, a function at module level. The
+    processes end at once at the end of a `with` statement, so that they write no more
+    files after an error; and when this process ends, even if it is killed. If a worker
+    process was killed, the `with` statement raises `WorkerKilledError`.
     """
 
     def __init__(self, count: int, set_up: Callable[[], None] = use_one_core) -> None:
@@ -104,7 +93,7 @@ class LocalRunner(Runner):
     def submit(
         self, function: Callable[..., Any], *arguments: Any
     ) -> Callable[[], Any]:
-        """As in `Runner`; with one worker, the call runs when its result is needed."""
+        """Starts a call; without worker processes, it runs when its result is needed."""
         if self._pool is None:
             return functools.partial(function, *arguments)
         return self._pool.submit(function, *arguments).result

@@ -37,17 +37,10 @@ def plan_job(
     overwrite: bool,
     is_local: bool,
 ) -> RecordsJob | None:
-    """Checks input, vocabulary and output; writes nothing.
+    """Checks input, vocabulary and output of `base.create_records`; writes nothing.
 
-    The arguments are those of `base.create_records`; and `is_local`,
+    Returns the job, or None if its records are already complete. `is_local` says
     whether the work folder must be local.
-
-    Returns:
-        The job, or None if its records are already complete.
-
-    Raises:
-        InputError: Input, vocabulary or output cannot be used; the message names the
-            remedy.
     """
     stages.forget_vocabulary()
     # A run through a link and a run on its target must have the same work folder.
@@ -72,18 +65,18 @@ def plan_job(
             }
         ]
     else:
-        found = text_formats.input_files(
+        formats = text_formats.input_files(
             input_file, config.input_format, config.text_feature
         )
-        paths = list(found)
-        config = config.with_format_of(found.values())
+        paths = list(formats)
+        config = config.with_format_of(formats.values())
         facts = ((path, *files.size_and_sha256(path)) for path in paths)
         inputs = [
             {"path": path, "bytes": size, "sha256": digest}
             for path, size, digest in facts
         ]
         if config.input_format == "auto":
-            inputs = [{**each, "format": found[each["path"]]} for each in inputs]
+            inputs = [{**entry, "format": formats[entry["path"]]} for entry in inputs]
 
     stem = output_stem(output_files[0])
     fingerprint = config.fingerprint(vocabulary.sha256, inputs)
@@ -133,15 +126,10 @@ def _check_output_paths(
 
 
 def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
-    """Checks that each split has documents, and warns if files seem to be joined.
+    """Checks that each split has enough documents; warns if files seem to be joined.
 
-    Args:
-        job: The set of records to create.
-        counts: For each split, the numbers of documents and of sentences: int64 [2].
-
-    Raises:
-        InputError: A split has no document, or only one if random next sentences are
-            drawn.
+    Random next sentences need two documents. `counts` has, for each split, the numbers
+    of documents and of sentences: int64 [2].
     """
     required = 2 if job.config.paired else 1
     hint = ""
@@ -178,15 +166,11 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
 
 
 def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
-    """Checks that truncation keeps half of the tokens, and warns above a quarter.
+    """Checks that truncation keeps half of the tokens; warns if a quarter is lost.
 
-    Args:
-        job: The set of records to create.
-        tokens: int64 [2], `shuffling.count_tokens` of all rows.
-
-    Raises:
-        InputError: It removes more than half of them, or more than 95 % if a sequence
-            has less than 64 tokens, and `allow_truncation` is false.
+    If a sequence has less than 64 tokens, truncation may remove up to 95 %; with
+    `allow_truncation`, it may remove any share. `tokens`, int64 [2], is
+    `shuffling.count_tokens` of all rows.
     """
     length = job.config.max_seq_length
     removed = tokens[1] / max(tokens.sum(), 1)
@@ -225,29 +209,29 @@ def _is_complete(job: RecordsJob) -> bool:
 def _shards_to_remove(job: RecordsJob) -> list[str]:
     """Returns the shards of the existing manifest that this job does not overwrite.
 
-    If the content of a file differs from that in the manifest, another program has
-    replaced the file. Such a file is not included.
+    A file whose content differs from the manifest was replaced by another program, so
+    it is not included.
     """
     kept = set(map(absolute_path, job.shard_paths))
     return [
-        each.path
-        for each in _existing_manifest(job).shards
-        if each.path not in kept
-        and each.has_recorded_size()
-        and each.has_recorded_checksum()
+        shard.path
+        for shard in _existing_manifest(job).shards
+        if shard.path not in kept
+        and shard.has_recorded_size()
+        and shard.has_recorded_checksum()
     ]
 
 
 def _check_no_other_records(job: RecordsJob) -> None:
     """Checks that no output file exists, unless an earlier run of this job wrote it."""
-    found = first_existing("", job.output_paths)
+    existing = first_existing("", job.output_paths)
     manifest = _existing_manifest(job)
     removed = _shards_to_remove(job)
     is_same = manifest.facts.get("fingerprint") == job.fingerprint and not removed
-    if found and not is_same and not records_job.has_intermediate_files(job):
+    if existing and not is_same and not records_job.has_intermediate_files(job):
         warning = f"; that also removes {', '.join(removed)}" if removed else ""
         raise InputError(
-            f"{found} exists and was created with {_difference(job, manifest)}. Give "
+            f"{existing} exists and was created with {_difference(job, manifest)}. Give "
             f"another output_file, or overwrite=True to replace it{warning}."
         )
 
@@ -305,18 +289,10 @@ def write_manifest(
     counts: Mapping[str, np.ndarray],
     plans: Mapping[str, Sequence[shuffling.Part]],
 ) -> dict[str, Any]:
-    """Writes the statistics, then the manifest, then `<stem>.COMPLETED`.
+    """Checks the numbers of rows; writes statistics, manifest and `<stem>.COMPLETED`.
 
-    Args:
-        job: The set of records.
-        counts: For each split, the numbers of documents and of sentences: int64 [2].
-        plans: The parts of each split.
-
-    Returns:
-        The report for each split.
-
-    Raises:
-        InputError: The shards do not contain all rows.
+    The files are written in this order. Returns the report for each split. `counts`
+    has, for each split, the numbers of documents and of sentences: int64 [2].
     """
     config = job.config
     vocabulary = stages.vocabulary(config)
@@ -327,9 +303,9 @@ def write_manifest(
     for split, plan in plans.items():
         paths = (job.path("part_stats", split, number) for number in range(len(plan)))
         parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
-        found = sum(parts, stats.Stats.empty(config))
-        found.documents, found.sentences = counts[split].tolist()
-        reports[split] = found.report()
+        total = sum(parts, stats.Stats.empty(config))
+        total.documents, total.sentences = counts[split].tolist()
+        reports[split] = total.report()
 
     facts = {
         "fingerprint": job.fingerprint,

@@ -27,10 +27,7 @@ _RECORDS = re.compile(r"\.tf_?records?")
 
 
 class WorkerKilledError(InputError):
-    """A worker was lost, or cannot be used.
-
-    The files that are already complete are kept.
-    """
+    """A worker was lost, or cannot be used; the files that are complete are kept."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,15 +35,14 @@ class RecordsJob:
     """A set of records to create.
 
     Attributes:
-        config: The settings that determine the bytes of the records.
         stem: Path of the first output file without its extension (see `output_stem`).
         fingerprint: Hexadecimal hash of config, vocabulary and input.
         inputs: Path, size in bytes, SHA-256 and, if the formats differ, format of each
-            input file; for a tensorflow-datasets split, the name of the split and the
-            number of its examples.
+            input file; for a tensorflow-datasets split, its name and number of
+            examples.
         shards: For each split, the paths of its shards.
-        work_folder: Hidden folder next to the output, with `intermediate_folder` and a
-            lock.
+        work_folder: Folder of `intermediate_folder` and of a lock (see
+            `work_folder_path`).
         segment_sizes: Bytes of text in each segment of the input, when it has been cut.
     """
 
@@ -59,13 +55,10 @@ class RecordsJob:
     segment_sizes: tuple[int, ...] = ()
 
     def path(self, kind: str, split: str, number: int) -> str:
-        """Returns the name of an intermediate file. On Beam, it may be remote.
+        """Returns the path of an intermediate file, which may be remote on Beam.
 
-        Args:
-            kind: "documents", "rows", "part", "part_stats" or "shard". A "shard" file
-                marks a shard as complete.
-            split: "train" or "eval".
-            number: Index of the segment, the part or the shard.
+        `kind` is "documents", "rows", "part", "part_stats", or "shard" for a file that
+        marks a shard as complete. `number` is the index of the segment, part or shard.
         """
         return os.path.join(self.intermediate_folder, f"{kind}-{split}-{number:06d}")
 
@@ -122,7 +115,7 @@ class RecordsJob:
     @property
     def input_names(self) -> str:
         """Paths of the first inputs, for an error message."""
-        names = [str(each["path"]) for each in self.inputs]
+        names = [str(entry["path"]) for entry in self.inputs]
         return ", ".join(names if len(names) < 4 else [*names[:3], "..."])
 
 
@@ -154,10 +147,9 @@ def shard_paths(
     """Returns, for each split, the paths of its shards.
 
     The training shards are the output files. If there is a single output file and
-    several shards, the number of each shard is added to the name of the output file.
-    The evaluation shards have names such as `<name>.eval-00000-of-00001.tfrecord`, so
-    that a glob for the training shards, such as `<name>-*`, does not match the
-    evaluation shards.
+    several shards, the number of each shard is added to the name of the file. A glob
+    for the training shards, such as `<name>-*`, does not match the evaluation shards,
+    such as `<name>.eval-00000-of-00001.tfrecord`.
     """
     paths = list(output_files)
     if len(paths) == 1 and config.num_output_shards > 1:
@@ -180,12 +172,10 @@ _LOCK = "lock"  # the name of a file, which also shows that a folder is a work f
 
 
 def work_folder_path(stem: str, is_local: bool) -> str:
-    """Returns the path of the work folder of an output.
+    """Returns the path of the work folder, next to the output with this stem.
 
-    Args:
-        stem: Path of the output (see `output_stem`).
-        is_local: Whether the folder must be local. For remote output, it is then in the
-            temporary folder of the system, else next to the output.
+    If `is_local`, the work folder of a remote output is in the temporary folder of the
+    system instead.
     """
     folder, name = os.path.split(stem)
     if is_local and "://" in stem:
@@ -196,16 +186,10 @@ def work_folder_path(stem: str, is_local: bool) -> str:
 
 @contextlib.contextmanager
 def locked_work_folder(job: RecordsJob) -> Iterator[None]:
-    """Creates and locks the work folder.
+    """Creates and locks the work folder, and removes it when the records are complete.
 
-    Removes the folder when the records are complete.
-
-    After an error, the work folder is kept, so that the next run can resume. But if the
-    input is invalid, the work folder is removed.
-
-    Raises:
-        InputError: The work folder cannot be written or contains files of others,
-            another process has locked it, or the disk is full.
+    After an error, the work folder is kept, so that the next run can resume, unless the
+    input is invalid. A full disk and the lock of another process raise an `InputError`.
     """
     folder = job.work_folder
     workspace = Workspace(folder, "intermediate files", "output_file", _LOCK)

@@ -37,7 +37,6 @@ class Part:
             the leading 20 bits of the key of the row.
         last_bin: Bin of the last row of the part.
         skip: Number of rows in the first bin that belong to the previous part.
-        rows: Number of rows in the part.
     """
 
     shard: int
@@ -57,13 +56,9 @@ def count_bins(keys: np.ndarray) -> np.ndarray:
 def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
     """Divides the shuffled order into shards, and each shard into parts.
 
-    The numbers of rows of two shards differ by at most one.
-
-    Args:
-        bins: int64 [2**20], the number of rows of the whole corpus in each bin.
-        shards: Number of shards.
-        row_bytes: Size of a row in bytes. A complete part is loaded into memory, so the
-            larger a row is, the fewer rows a part may have.
+    The numbers of rows of two shards differ by at most one. A complete part is loaded
+    into memory, so the larger `row_bytes` is, the fewer rows a part may have. `bins`,
+    int64 [2**20], has the number of rows of the whole corpus in each bin.
     """
     before = np.concatenate([[0], np.cumsum(bins)])
     total = int(before[-1])
@@ -106,14 +101,10 @@ def count_documents(path: str) -> np.ndarray:
 
 
 def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
-    """Writes rows, their keys and `count_tokens` to three files.
+    """Writes rows, in ascending order of their keys, to three files.
 
     The files are `<path>.rows`, `<path>.keys` (uint64 [N]) and `<path>.tokens` (int64
-    [2]).
-
-    Args:
-        path: The path without the extension.
-        batches: Arrays of rows. All rows are in ascending order of their keys.
+    [2], the sum of `count_tokens`).
     """
     keys = bytearray()
     tokens: np.ndarray = np.zeros(2, np.int64)
@@ -147,15 +138,9 @@ def load_array(path: str, dtype: type | np.dtype) -> np.ndarray:
 
 
 def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
-    """Reads the rows of a part from the files of all segments.
+    """Reads the rows of a part, in shuffled order, from the files of all segments.
 
-    Args:
-        paths: The paths that were given to `save_rows`, in the order of the segments.
-        part: The part to read.
-        dtype: The dtype of the rows.
-
-    Returns:
-        The rows in shuffled order.
+    `paths` are the paths that were given to `save_rows`, in the order of the segments.
     """
     slices = [np.zeros(0, dtype)]
     for path in paths if part.rows else ():
@@ -169,10 +154,7 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
 
 
 def slice_of_part(keys: np.ndarray, part: Part) -> slice:
-    """Returns the slice of the keys whose bins are in a part.
-
-    `keys` is in ascending order.
-    """
+    """Returns the slice of the keys, which are ascending, whose bins are in a part."""
     if not part.rows:
         return slice(0, 0)
     first = part.first_bin << _BIN_SHIFT
@@ -184,11 +166,8 @@ def slice_of_part(keys: np.ndarray, part: Part) -> slice:
 def sort_part(rows: np.ndarray, part: Part) -> np.ndarray:
     """Sorts rows by key, and returns only the rows that belong to a part.
 
-    The first and the last bin of a part may also contain rows of the adjacent parts.
-
-    Args:
-        rows: All rows whose bins are in the part, in the order of the segments.
-        part: The part.
+    `rows` has all rows whose bins are in the part, in the order of the segments. The
+    first and the last bin may also contain rows of the adjacent parts.
     """
     order = np.argsort(rows["key"], kind="stable")[part.skip : part.skip + part.rows]
     return rows[order]

@@ -57,35 +57,25 @@ def tokenizer(vocab_file: str, do_lower_case: bool | None) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def vocabulary(config: RecordsConfig) -> algorithm.Vocabulary:
-    """Returns the properties of the vocabulary that pairing and masking need.
-
-    Raises:
-        InputError: The vocabulary cannot be used.
-    """
+    """Returns the properties of the vocabulary that pairing and masking need."""
     return algorithm.Vocabulary.of(tokenizer(config.vocab_file, config.do_lower_case))
 
 
 def forget_vocabulary() -> None:
-    """Reads the vocabulary again in the next run of this process.
-
-    The file may have changed.
-    """
+    """Makes the next run of this process read the vocabulary again; it may have changed."""
     tokenizer.cache_clear()
     vocabulary.cache_clear()
 
 
 def row_dtype(config: RecordsConfig) -> np.dtype:
-    """Returns the dtype of a row: by the vocabulary and `max_seq_length`."""
+    """Returns the dtype of a row, which depends on the vocabulary and `max_seq_length`."""
     return algorithm.row_dtype(config.max_seq_length, vocabulary(config).size)
 
 
 def plan_parts(
     config: RecordsConfig, bins: np.ndarray, shard_count: int
 ) -> list[shuffling.Part]:
-    """Divides a split into parts.
-
-    `bins` is the sum of `shuffling.count_bins` of all segments.
-    """
+    """Divides a split into parts; `bins` is the sum of `count_bins` of all segments."""
     if bins.sum() < shard_count:
         empty = f"{shard_count - bins.sum():,} of {shard_count:,} shards are empty"
         print(f"The text gives {bins.sum():,} examples, so {empty}.", file=sys.stderr)
@@ -108,14 +98,16 @@ def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
             "train": documents.where(~held_out),
             "eval": documents.where(held_out),
         }
-    for split, each in by_split.items():
-        shuffling.save_arrays(job.path("documents", split, number), vars(each))
+    for split, split_documents in by_split.items():
+        shuffling.save_arrays(
+            job.path("documents", split, number), vars(split_documents)
+        )
 
 
 def pair_segment(job: RecordsJob, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
     pool = sentence_pairs.pool_segments(job.config, number, job.segment_sizes)
-    paths = [job.path("documents", split, each) for each in (number, *pool)]
+    paths = [job.path("documents", split, segment) for segment in (number, *pool)]
     parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
     documents = Documents.joined(parts)
     count = len(parts[0])
@@ -133,16 +125,10 @@ def mask_part(job: RecordsJob, split: str, number: int, part: shuffling.Part) ->
 
 
 def write_part(job: RecordsJob, split: str, number: int, rows: np.ndarray) -> None:
-    """Masks rows, and writes the part and its statistics.
+    """Masks rows, and writes `part-<split>-<number>` and `part_stats-<split>-<number>`.
 
-    The files are `part-<split>-<number>` and `part_stats-<split>-<number>`. With
-    `masking` = dynamic, the part contains unmasked rows.
-
-    Args:
-        job: The set of records.
-        split: "train" or "eval".
-        number: Index of the part.
-        rows: The rows in shuffled order.
+    The rows are in shuffled order. With `masking` = dynamic, the part contains unmasked
+    rows.
     """
     import tensorflow as tf
 
@@ -157,10 +143,10 @@ def write_part(job: RecordsJob, split: str, number: int, rows: np.ndarray) -> No
             for start in range(0, len(rows), _ENCODE_BATCH):
                 batch = rows[start : start + _ENCODE_BATCH]
                 columns = algorithm.mask_rows(job.config, batch, words)
-                found = stats.measure(columns, words)
-                found.truncated = int((batch["trimmed"] > 0).sum())
-                found.trimmed_tokens = int(batch["trimmed"].sum())
-                total += found
+                batch_stats = stats.measure(columns, words)
+                batch_stats.truncated = int((batch["trimmed"] > 0).sum())
+                batch_stats.trimmed_tokens = int(batch["trimmed"].sum())
+                total += batch_stats
                 written = columns if is_static else algorithm.to_columns(batch)
                 for example in record_format.encode(written, table):
                     writer.write(example)
@@ -175,16 +161,10 @@ def assemble_shard(
     number: int,
     parts: Mapping[int, int],
 ) -> None:
-    """Joins the parts of a shard, and writes its size and checksum to another file.
+    """Concatenates the parts of a shard, which are TFRecord files, and removes them.
 
-    The other file is `shard-<split>-<number>`. Concatenated TFRecord files are a valid
-    TFRecord file. At the end, the parts are removed.
-
-    Args:
-        job: The set of records.
-        split: "train" or "eval".
-        number: Index of the shard.
-        parts: The index of each part, in order, and its number of rows.
+    Also writes `shard-<split>-<number>`, with the size and the checksum of the shard.
+    `parts` maps the index of each part, in order, to its number of rows.
     """
     marker = job.path("shard", split, number)
     if exists(marker):

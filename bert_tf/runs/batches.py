@@ -1,6 +1,6 @@
 """Batches of records: shuffled for training, in the order of the file for predictions.
 
-Shape letters: B batch, S sequence.
+Shape letters: R records, B batch, S sequence.
 """
 
 import dataclasses
@@ -33,13 +33,8 @@ class TrainingOrder:
     The order is an endless sequence of epochs, each of which is a permutation of all
     records. A window, which is 16 batches, contains successive records of this order.
     The records of a window are sorted by length and cut into batches, and the batches
-    are shuffled.
-
-    Attributes:
-        num_tokens: int [R], the length of each record; equal numbers give batches in
-            random order.
-        batch_size: Records per batch.
-        seed: Determines the order.
+    are shuffled. `num_tokens` has the length of each record, int [R]; equal numbers
+    give batches in random order.
     """
 
     num_tokens: np.ndarray
@@ -87,17 +82,11 @@ def training_batches(
     first_step: int,
     weights: np.ndarray | None = None,
 ) -> tf.data.Dataset:
-    """Returns the endless dataset of the batches from a step on.
+    """Returns the endless dataset of the batches from `first_step` on.
 
     A batch also contains the feature `objective.ORIGIN`: the index of the record.
-
-    Args:
-        records: The records.
-        order: The records of each batch.
-        parse: Converts serialized records to a batch; see `make_parser`.
-        first_step: The step of the first batch, from 0.
-        weights: The weight of each record in the loss, float32 [R]; None if they are
-            equal.
+    `weights` has the weight of each record in the loss, float32 [R]; None if they are
+    equal.
     """
     load = make_loader(records, parse)
 
@@ -123,10 +112,6 @@ def make_loader(records: RecordFile, parse: ToBatch) -> ToBatch:
     """Returns a function from the indices of records, int64 [B], to a batch.
 
     The batch also has the features in `RecordFile.caches`, and their masks.
-
-    Args:
-        records: The records.
-        parse: Converts serialized records to a batch; see `make_parser`.
     """
 
     def read(indices: np.ndarray) -> np.ndarray:
@@ -144,13 +129,9 @@ def make_loader(records: RecordFile, parse: ToBatch) -> ToBatch:
 
 
 def _with_record_weights(batch: Batch, is_labelled: Any) -> Batch:
-    """Multiplies the weights of labels by those of records.
+    """Multiplies the weights of labels by the weights of records.
 
-    Examples without labels have 0.
-
-    Args:
-        batch: The features of B records.
-        is_labelled: bool [B].
+    Examples without labels have the weight 0. `is_labelled` is bool [B].
     """
     weights = tf.where(is_labelled, batch.get(RECORD_WEIGHTS, 1.0), 0.0)
     # [B] -> [B, 1] for labels [B, S]
@@ -162,13 +143,14 @@ def _with_record_weights(batch: Batch, is_labelled: Any) -> Batch:
 def make_parser(table: record_format.Table, sizes: Sizes, trim: bool) -> ToBatch:
     """Returns a function that parses serialized records, for `tf.data.Dataset.map`.
 
-    Args:
-        table: The features of a record.
-        sizes: Size by shape letter.
-        trim: Whether to shorten the sequences of a batch to the longest one.
+    If `trim` is True, it shortens the sequences of a batch to the longest one.
     """
     parse = record_format.parser(table, sizes)
-    axes = {each.name: 1 + each.shape.index("S") for each in table if "S" in each.shape}
+    axes = {
+        feature.name: 1 + feature.shape.index("S")
+        for feature in table
+        if "S" in feature.shape
+    }
 
     def parse_and_trim(serialized: Any) -> Batch:
         batch = parse(serialized)
@@ -182,12 +164,7 @@ def make_parser(table: record_format.Table, sizes: Sizes, trim: bool) -> ToBatch
 
 
 def traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
-    """Returns a `tf.function` that is traced once, for batches of any size and length.
-
-    Args:
-        function: Takes a batch.
-        load: Converts indices of records to a batch; see `make_loader`.
-    """
+    """Returns a `tf.function` of the batches of `load`, traced once for all sizes and lengths."""
     indices = tf.TensorSpec([None], tf.int64)
     outputs = tf.function(load).get_concrete_function(indices).structured_outputs
     batch = tf.nest.map_structure(
@@ -197,10 +174,7 @@ def traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
 
 
 def _first_along(values: Any, axis: int, size: Any) -> Any:
-    """Returns the first `size` entries along an axis.
-
-    The other axes keep their static sizes.
-    """
+    """Returns the first `size` entries along an axis; the other axes keep their static sizes."""
     cut = values[(slice(None),) * axis + (slice(None, size),)]
     shape = values.shape.as_list()
     return tf.ensure_shape(cut, [*shape[:axis], None, *shape[axis + 1 :]])
@@ -215,18 +189,13 @@ def predict(
     """Yields the outputs of the model for each record, in the order of the file.
 
     Records of similar length are computed together, so the outputs of different records
-    may have been cut to different lengths.
-
-    Args:
-        records: The records.
-        load: Converts indices of records to a batch; see `make_loader`.
-        forward: Converts a batch to outputs [B, ...], by name.
-        batch_size: Records per batch.
+    may have been cut to different lengths. `forward` converts a batch to outputs
+    [B, ...] by name.
     """
     size = _BATCHES_PER_WINDOW * batch_size
 
     def batch(number: int) -> np.ndarray:
-        """Returns the records of a batch, int64 [B]: those of a window, by length."""
+        """Returns the records of a batch, int64 [B]; each window is sorted by length."""
         start = number // _BATCHES_PER_WINDOW * size
         window = np.arange(start, min(start + size, len(records)))
         window = window[np.argsort(records.index.num_tokens[window], kind="stable")]

@@ -21,15 +21,7 @@ _SHOWN_LABELS = 20
 
 
 def check_labels(task: Task, class_weights: ClassWeights) -> None:
-    """Checks that a task has classes, and that class weights name only its labels.
-
-    Args:
-        task: The task, with its labels.
-        class_weights: See `FineTuningConfig`.
-
-    Raises:
-        InputError: The task has no classes, or a label is unknown.
-    """
+    """Raises `InputError` if a task has no classes, or a class weight is for another label."""
     facts = task.facts
     if task.first_label_id is None or not facts.labels:
         raise InputError(
@@ -51,21 +43,13 @@ def weights_of_label_ids(
     records: RecordFile,
     sizes: Sizes,
 ) -> np.ndarray:
-    """Returns the weight of each value of the feature `label_ids`.
+    """Returns the weight of each value of `label_ids`: float32 [first_label_id + C].
 
     A label with n of N examples in the train split has the weight N / (C n) if the
     weights are "balanced"; C is the number of labels with examples. Other weights are
     divided by their mean over the N examples. The mean is 1 in both cases. A label
-    without examples has the weight 0, which has no effect.
-
-    Args:
-        task: The task; see `check_labels`.
-        class_weights: See `FineTuningConfig`.
-        records: The records of the train split.
-        sizes: Size by shape letter for `task.table`.
-
-    Returns:
-        float32 [first_label_id + C]; 0 for the values that stand for no label.
+    without examples has the weight 0, which has no effect, as do the values that stand
+    for no label.
 
     Raises:
         InputError: All labels in the train split have the weight 0.
@@ -84,7 +68,7 @@ def weights_of_label_ids(
     counted = counted[counted < records.num_labelled]
 
     # Of records in blocks, because they are read into memory.
-    table = [each for each in task.table if each.name == "label_ids"]
+    table = [feature for feature in task.table if feature.name == "label_ids"]
     parse = record_format.parser(table, sizes)
     counts: np.ndarray = np.zeros(first + len(labels), np.int64)
     for start in range(0, len(counted), _RECORDS_PER_BLOCK):
@@ -93,8 +77,8 @@ def weights_of_label_ids(
         counts += np.bincount(label_ids.ravel(), minlength=len(counts))
     counts = counts[first:]
 
-    given = parse_class_weights(class_weights)
-    weights = np.array([given.get(label, 1.0) for label in labels])
+    label_weights = parse_class_weights(class_weights)
+    weights = np.array([label_weights.get(label, 1.0) for label in labels])
     if class_weights == BALANCED:
         weights = 1 / np.maximum(counts, 1)
     weights = np.where(counts > 0, weights, 0)
@@ -109,17 +93,10 @@ def weights_of_label_ids(
 
 
 def weights_of_records(task: Task, records: RecordFile) -> np.ndarray | None:
-    """Returns the weight of each record, with which each example has the same weight.
+    """Returns weights of records with which all examples count equally: float32 [R].
 
     A record of an example with n records has the weight R / (N n), so that the mean is
-    1.
-
-    Args:
-        task: The task; see `Task.records_share_weight`.
-        records: The records of the train split.
-
-    Returns:
-        float32 [R]; None if all records have the same weight.
+    1. The result is None if all records have the same weight.
     """
     per_example = records.index.records_per_example
     if not task.records_share_weight or per_example is None:
@@ -129,12 +106,7 @@ def weights_of_records(task: Task, records: RecordFile) -> np.ndarray | None:
 
 
 def with_label_weights(parse: ToBatch, weights: np.ndarray) -> ToBatch:
-    """Returns a function that also adds the feature `LABEL_WEIGHTS` to a batch.
-
-    Args:
-        parse: Converts serialized records to a batch; see `batches.make_parser`.
-        weights: See `weights_of_label_ids`.
-    """
+    """Returns a parser that also adds the feature `LABEL_WEIGHTS` to a batch."""
 
     def parse_and_weigh(serialized: Any) -> dict[str, Any]:
         batch = parse(serialized)

@@ -25,11 +25,9 @@ class DevResult:
     """The result of a run on the first dev split.
 
     Attributes:
-        task: The name of the task.
         metric: The name, in `results`, of the metric that selects the best weights.
-        higher_is_better: Whether higher values of this metric are better.
         value: The value of this metric.
-        baseline: Its value for a constant prediction; None if it is unknown.
+        baseline: The value for a constant prediction; None if it is unknown.
         results: All metrics, by name; None for a metric that is not finite.
     """
 
@@ -42,10 +40,7 @@ class DevResult:
 
     @property
     def is_degenerate(self) -> bool:
-        """Whether the value is no better than the baseline.
-
-        NaN is no better than anything.
-        """
+        """Whether the value is no better than the baseline. NaN is no better than anything."""
         if self.baseline is None:
             return False
         sign = 1 if self.higher_is_better else -1
@@ -62,11 +57,7 @@ class DevResult:
 
 
 def read_result(folder: str) -> DevResult | None:
-    """Reads the results.json of a run; returns None if there is none.
-
-    Raises:
-        InputError: The file is damaged.
-    """
+    """Reads the results.json of a run; returns None if there is none."""
     path = os.path.join(folder, RESULTS)
     return DevResult(**json_files.read(path, own=True)) if files.exists(path) else None
 

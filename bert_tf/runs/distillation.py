@@ -1,6 +1,6 @@
 """Distillation: a student learns the outputs of a teacher for the training examples.
 
-Shape letters: B batch, T tokens of a record, or 1, C outputs.
+Shape letters: R records, B batch, T tokens of a record (or 1), C outputs.
 """
 
 import dataclasses
@@ -22,12 +22,8 @@ from bert_tf.training.step.objective import Metrics, Tensors
 class Teacher:
     """A fine-tuned model from which a student learns.
 
-    Attributes:
-        config: The settings.
-        sha256: A checksum of its weights.
-        cache: The place and the dtype of the cache of its logits.
-        make_objective: Builds its model and objective, with its weights, from the
-            keyword argument `dtype`.
+    `sha256` is a checksum of its weights, and `cache` says where its logits are cached.
+    `make_objective` builds its objective from the keyword argument `dtype`.
     """
 
     config: DistillationConfig
@@ -48,14 +44,10 @@ class Teacher:
 
 @dataclasses.dataclass
 class DistillationObjective:
-    """The objective of a student: the mean of a loss of labels and one of the teacher.
+    """The objective of a student: the weighted mean of label loss and teacher loss.
 
-    Everything else is that of the objective of the task. The metrics need labels for
-    all examples, so they are left out if there are examples without labels.
-
-    Attributes:
-        student: The objective of the task.
-        config: The settings.
+    Everything else comes from `student`, the objective of the task. The metrics need
+    labels for all examples, so they are left out if there are examples without labels.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
     """
@@ -98,16 +90,6 @@ def cache_teacher(
     """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
 
     The cache is added to `RecordFile.caches`.
-
-    Args:
-        settings: The place and the dtype of the cache.
-        teacher: The objective of the teacher.
-        split: The split.
-        parse: Converts serialized records to a batch; see `batches.make_parser`.
-        precision: The precision of the run.
-
-    Raises:
-        InputError: See `FeatureCache.write`.
     """
 
     def logits_of(batch: dict[str, Any]) -> Any:

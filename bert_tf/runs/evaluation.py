@@ -23,12 +23,10 @@ class SplitEvaluator:
     Neither examples nor outputs are held in memory, except for `dev_split`.
 
     Attributes:
-        data: The splits and their records.
         outputs: Converts a batch to the outputs of the model; see
             `HeadObjective.outputs`.
-        parse: Converts serialized records to a batch; see `batches.make_parser`.
         sampled: The rows for `dev_split.write_examples` of each split that was read,
-            by its name.
+            by the name of the split.
     """
 
     data: RunData
@@ -46,52 +44,38 @@ class SplitEvaluator:
         return cls(data, objective.outputs, parse)
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
-        """Returns the results of a split with labels, and its metrics with baselines.
-
-        Raises:
-            InputError: No example has a label, or the file of the split changed after
-                the start of the run.
-        """
-        found = self.data.task.make_results(split.split)
+        """Returns the results of a split with labels, and its metrics with baselines."""
+        results = self.data.task.make_results(split.split)
         batch_size = self.data.config.eval_batch_size
         for example, outputs in self._outputs_of(split, "evaluating", batch_size):
-            found.add(example, found.decode(example, outputs))
+            results.add(example, results.decode(example, outputs))
 
-        values = with_baselines(found)
+        values = with_baselines(results)
         if not values:
             raise InputError(
                 f"No example of {split.split.source.name} has a label or an answer, so "
                 "there is nothing to evaluate. Give a file with labels, or use "
                 "do_predict instead of do_eval."
             )
-        return found, values
+        return results, values
 
     def write(self, split: SplitData, folder: str) -> TaskResults:
-        """Writes the predictions for a split into a folder.
-
-        Raises:
-            InputError: An output is NaN or infinite, or the file of the split changed
-                after the start of the run.
-        """
-        found = self.data.task.make_results(split.split)
+        """Writes the predictions for a split; raises `InputError` if an output is not finite."""
+        results = self.data.task.make_results(split.split)
         batch_size = self.data.config.predict_batch_size
         pairs = self._outputs_of(split, "predicting", batch_size, finite=True)
         decoded = (
-            (example, found.decode(example, outputs)) for example, outputs in pairs
+            (example, results.decode(example, outputs)) for example, outputs in pairs
         )
-        found.write(folder, decoded)
-        return found
+        results.write(folder, decoded)
+        return results
 
     def _outputs_of(
         self, split: SplitData, description: str, batch_size: int, finite: bool = False
     ) -> Iterator[tuple[Any, list[Outputs]]]:
         """Yields each example of a split, in order, with its outputs.
 
-        Args:
-            split: The split.
-            description: Text for the progress display.
-            batch_size: Records per batch.
-            finite: Whether NaN and infinite outputs are an error.
+        If `finite` is True, NaN and infinite outputs are an error.
         """
         # The outputs of each record, in the order of the file. Batches with hidden
         # states from a cache have other features, so another function is traced.
@@ -131,7 +115,7 @@ class SplitEvaluator:
 
 
 def _check_finite(outputs: Sequence[Outputs], number: int, split: str) -> None:
-    for name, value in (item for each in outputs for item in each.items()):
+    for name, value in (item for output in outputs for item in output.items()):
         if value.dtype.kind == "f" and not np.isfinite(value).all():
             raise InputError(
                 f"The model's {name} for example {number} of the {split} split are NaN "

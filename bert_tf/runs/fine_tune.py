@@ -45,7 +45,6 @@ class PhaseResults:
             metrics.
         summary: A sentence with the metric that selects the best weights; "" if there
             is none.
-        is_chief: Whether this process is the one that writes files.
     """
 
     values: Metrics
@@ -141,15 +140,7 @@ def run(
 ) -> PhaseResults:
     """Runs the phases in `model.output_dir`; see `fine_tune`.
 
-    Args:
-        task: As in `fine_tune`.
-        location: The place of the data set.
-        model: The model, and the folder of the run.
-        settings: The settings of the run.
-        check_only: Whether to stop after all checks, before anything is written.
-
-    Raises:
-        InputError: As in `fine_tune`.
+    If `check_only` is True, stops after all checks, before anything is written.
     """
     phases = settings.phases
 
@@ -214,7 +205,7 @@ def _read_data(
     settings: RunSettings,
     distillation: DistillationConfig | None,
 ) -> tuple[RunData, Teacher | None]:
-    """Returns the examples, of the task with its labels and head, and the teacher."""
+    """Returns the data of the task with its labels and head, and the teacher."""
     length = settings.config.max_seq_length
     model.pretrained.config.check_length(length)
     source = RunModel(plain(distillation.teacher)) if distillation else model
@@ -268,8 +259,8 @@ def _write_records(
 ) -> None:
     """Moves the records of all splits to the folder.
 
-    After the chief, other processes move only those that they do not find, because they
-    have a folder of their own.
+    After the chief, another process moves only the records that it does not find,
+    because it has a folder of its own.
     """
     # The result of an earlier run must not be taken for that of this run.
     if removes_result and trainer.is_chief:

@@ -77,10 +77,6 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
     """Returns the weight of each label that `FineTuningConfig.class_weights` names.
 
     The result is {} for "balanced". Blanks at both ends of a label are removed.
-
-    Raises:
-        InputError: A weight is not a number from 0 to 1,000,000, or a label is empty or
-            repeated.
     """
     if value == BALANCED:
         return {}
@@ -89,7 +85,7 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
     else:
         pairs = value.split(",")
 
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for pair in pairs:
         # A label may contain an equals sign.
         label, _, text = pair.rpartition("=")
@@ -104,12 +100,12 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
                 "labels, separated by commas, with weights from 0 to "
                 f"{_MAX_WEIGHT:,.0f}. Received: {pair!r}."
             )
-        if label in found:
+        if label in weights:
             raise InputError(
                 f"class_weights has the label {label!r} twice. Give each label once."
             )
-        found[label] = weight
-    return found
+        weights[label] = weight
+    return weights
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,8 +189,10 @@ class DistillationConfig:
     @property
     def layers(self) -> tuple[int, ...]:
         """`init_layers` as integers; () if they are not given, or not numbers."""
-        texts = [str(each).strip() for each in self.init_layers or ()]
-        return tuple(map(int, texts)) if all(each.isdecimal() for each in texts) else ()
+        texts = [str(layer).strip() for layer in self.init_layers or ()]
+        return (
+            tuple(map(int, texts)) if all(layer.isdecimal() for layer in texts) else ()
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,11 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def student_of(distillation: DistillationConfig, model: RunModel) -> RunModel:
-    """Returns the initial model of a student: of `init_layers`, else the given one.
-
-    Raises:
-        InputError: There are two initial models.
-    """
+    """Returns the initial model of a student: the teacher's `init_layers`, or else `model`."""
     teacher = plain(distillation.teacher)
     layers = distillation.layers
     if not layers:
@@ -52,17 +48,16 @@ def prepared_task(
 ) -> Task:
     """Returns the task with what the models and the data tell, such as labels and head.
 
-    Args:
-        task: The task.
-        location: The place of the data set.
-        model: The model of the run.
-        source: The teacher, or else the model of the run.
-        settings: The settings of the run.
+    `source` is the teacher, or else the model of the run.
     """
     # The labels of a teacher must have its order; a head of init_checkpoint is kept
     # only with its.
-    stated = (model.recorded_data, source.pretrained.facts, model.pretrained.facts)
-    labels = [each["labels"] for each in stated if each.get("labels")]
+    recorded_facts = (
+        model.recorded_data,
+        source.pretrained.facts,
+        model.pretrained.facts,
+    )
+    labels = [facts["labels"] for facts in recorded_facts if facts.get("labels")]
     inputs = TaskInputs(
         location,
         settings.phases,
@@ -132,10 +127,7 @@ def _with_trained_head(task: Task, trained: Mapping[str, Any]) -> Task:
 def initializer(
     task: Task, model: RunModel, settings: RunSettings
 ) -> Callable[[Any], None] | None:
-    """Returns a function that assigns the initial weights.
-
-    None if they must be those of a run.
-    """
+    """Returns a function that assigns initial weights; None if they must come from a run."""
     trains = settings.phases.train
     init_head = settings.init_head
     if not model.init_checkpoint:

@@ -40,12 +40,8 @@ _LOCK_FILE = "cache.lock"
 class FeatureCache:
     """The hidden states of each record.
 
-    Args:
-        folder: The folder of the cache.
-        lengths: int [R], the number T of vectors of each record.
-        shape: K and H.
-        dtype: One of `FEATURE_DTYPES`.
-        key: JSON values that identify the content.
+    A record has T vectors of the `shape` (K, H); `lengths` has the T of each record,
+    int [R]. The JSON values in `key` identify the content.
     """
 
     def __init__(
@@ -82,19 +78,14 @@ class FeatureCache:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
 
     def write(self, compute: Callable[[np.ndarray], Any], name: str) -> None:
-        """Computes the shards that do not exist yet.
+        """Computes the missing shards, or waits for another run that computes them.
 
-        Waits for another run that does it.
-
-        Args:
-            compute: Takes the indices of records, int64 [B]; returns float [B, T, K,
-                H], where T is at least the largest length of these records.
-            name: The name of the split, for the progress display.
+        `compute` takes the indices of records, int64 [B], and returns float [B, T, K,
+        H], where T is at least the largest length of these records.
 
         Raises:
             InputError: The folder contains the cache of other data or another encoder,
-                a shard is damaged or cannot be written, the disk has not enough space,
-                or a hidden state is not finite.
+                a shard is damaged, the disk is full, or a hidden state is not finite.
         """
         busy = f"Another run computes {self.folder}."
         with self._workspace.locked(busy, wait=True):
@@ -141,17 +132,17 @@ class FeatureCache:
                 f"{name}={new!r}. Give another feature_cache_dir, or remove the folder."
             )
 
-        found = {
+        checksums = {
             name: sha256
             for name, sha256 in facts["sha256"].items()
             if os.path.exists(os.path.join(self.folder, name))
         }
-        for shard in sealed.changed_files(self.folder, found):
+        for shard in sealed.changed_files(self.folder, checksums):
             raise InputError(
                 f"{shard} is incomplete or damaged. Remove this file; the same command "
                 "then computes it again."
             )
-        return found
+        return checksums
 
     def _compute(
         self,
@@ -188,31 +179,24 @@ class FeatureCache:
     def read(self, records: np.ndarray, length: int) -> np.ndarray:
         """Returns the vectors of records, padded with 0: float32 [B, length, K, H].
 
-        Args:
-            records: Indices of records, int64 [B].
-            length: At least the largest number of vectors of these records.
+        `records` has indices, int64 [B]. No record has more than `length` vectors.
         """
         values: np.ndarray = np.zeros([len(records), length, *self._shape], np.float32)
-        places = zip(
+        positions = zip(
             self._shard_of[records],
             self._starts[records],
             self._lengths[records],
             strict=True,
         )
-        for row, (shard, start, count) in zip(values, places, strict=True):
+        for row, (shard, start, count) in zip(values, positions, strict=True):
             row[:count] = self._array(int(shard))[start : start + count]
         return values
 
     def tensors(self, records: Any, length: Any) -> tuple[Any, Any]:
         """Returns the vectors of records, padded with 0, and their mask.
 
-        Args:
-            records: Indices of records, int64 [B].
-            length: The number of tokens to which the sequences of the batch are padded.
-
-        Returns:
-            float32 [B, T, K, H] and int32 [B, T]. T is `length`, or 1 if the cache has
-            one vector for each record.
+        They are float32 [B, T, K, H] and int32 [B, T], where T is `length`, or 1 if the
+        cache has one vector for each record. `records` has indices, int64 [B].
         """
         size = 1 if self._lengths.max() == 1 else length
         values = tf.numpy_function(self.read, [records, size], tf.float32)
@@ -238,17 +222,8 @@ def cache_features(
 ) -> None:
     """Computes the missing part of the cache of hidden states.
 
-    The cache is added to `RecordFile.caches`.
-
-    Args:
-        settings: The place and the dtype of the cache.
-        model: A `BertHeadModel` whose encoder has its final weights.
-        split: The split.
-        parse: Converts serialized records to a batch; see `batches.make_parser`.
-        precision: The precision of the run.
-
-    Raises:
-        InputError: See `FeatureCache.write`.
+    The cache is added to `RecordFile.caches`. The encoder of `model`, a
+    `BertHeadModel`, must have its final weights.
     """
     # The layers that the head reads, or their mean over the tokens; a part of the name,
     # because runs with other heads can share the folder.
@@ -292,18 +267,12 @@ def cache_outputs(
     """Computes the missing part of a cache of outputs of a model, and returns it.
 
     Args:
-        settings: The place and the dtype of the cache.
-        name: The name of its folder.
-        title: The name of the split, for the progress display.
+        name: The name of the cache's folder.
         outputs: Converts a batch to float [B, T, K, H].
-        split: The split.
-        parse: Converts serialized records to a batch; see `batches.make_parser`.
         key: JSON values that identify the model.
-        shape: T, K and H, where T is 1 for one vector for each record. None for that of
-            the outputs, whose graph is then traced even if the cache is complete.
-
-    Raises:
-        InputError: See `FeatureCache.write`.
+        shape: T, K and H, where T is 1 for one vector for each record. None takes the
+            shape of the outputs, whose graph is then traced even if the cache is
+            complete.
     """
     load = make_loader(split.records, parse)
     compute = tf.function(

@@ -256,7 +256,7 @@ def _run_data(
 def _without_damage(
     records: PretrainingRecords, folder: RunFolder, is_chief: bool
 ) -> Iterator[PretrainingRecords]:
-    """Yields the records, with `skip_bad_records` a repaired copy of damaged files."""
+    """Yields the records; `skip_bad_records` replaces damaged files by repaired copies."""
     if not records.config.skip_bad_records:
         yield records
         return
@@ -304,10 +304,7 @@ def _make_samples(
     trainer: Trainer[PretrainingObjective],
     folder: RunFolder,
 ) -> Callable[[], str] | None:
-    """Returns a function that shows predictions for a few held-out examples.
-
-    Returns None if there is no vocabulary or no masked token.
-    """
+    """Returns a function that shows sample predictions; None if there is nothing to show."""
     vocabulary = folder.metadata.vocabulary
     if vocabulary is None or records.config.objective == "causal":
         return None

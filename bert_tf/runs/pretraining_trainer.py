@@ -31,7 +31,7 @@ def make_objective(
     seed: int,
     dtype: str,
 ) -> PretrainingObjective:
-    """Returns the model and its loss; see `make_trainer`."""
+    """Returns the objective `kind`, one of those in `PretrainingConfig`, with its model."""
     pretrainer = BertPretrainer(
         architecture,
         next_sentence=kind == "mlm_nsp",
@@ -54,14 +54,8 @@ def make_trainer(
 ) -> Trainer[PretrainingObjective]:
     """Builds the model and its loss on the devices of the run, with its weights.
 
-    Args:
-        architecture: The architecture of the model.
-        kind: The objective; see `PretrainingConfig`.
-        folder: The folder of the run.
-        training: The settings that affect the trained weights.
-        runtime: The other settings.
-        initialize: Assigns the initial weights, unless the run resumes; None for random
-            ones.
+    `kind` is the objective of `PretrainingConfig`. `initialize` assigns the initial
+    weights, unless the run resumes; if it is None, they are random.
     """
     return initial_model.make_trainer(
         functools.partial(make_objective, architecture, kind, runtime),
@@ -78,14 +72,7 @@ def training_data(
     sizes: Sizes,
     lookup: RecordLookup,
 ) -> TrainingData:
-    """Returns the batches of the train records, or the part of this process of each.
-
-    Args:
-        trainer: The trainer.
-        records: The records.
-        sizes: See `PretrainingRecords.shape_sizes`.
-        lookup: Finds the record that caused an error.
-    """
+    """Returns the batches of the train records, or this process's part of each batch."""
     part = trainer.part_of_batch()
     batches = training_batches(
         records.train_files,
@@ -105,14 +92,7 @@ def quantities_per_step(
     sizes: Sizes,
     runtime: RuntimeConfig,
 ) -> Metrics:
-    """Logs the cost of a step, and returns what it processes, by the name of the rate.
-
-    Args:
-        trainer: The trainer.
-        records: The records.
-        sizes: See `PretrainingRecords.shape_sizes`.
-        runtime: The settings of the computation.
-    """
+    """Logs the cost of a step, and returns what it processes, by the name of the rate."""
     quantities = {"examples_per_sec": float(trainer.training.global_batch_size)}
     if not trainer.is_chief:
         return quantities
@@ -125,7 +105,7 @@ def _mean_length(
 ) -> float:
     """Returns the mean number of positions of a sequence that a step computes.
 
-    It is that of the first records, whose order is random.
+    The mean is over the first records, whose order is random.
     """
     if not runtime.has_dynamic_shapes:
         return records.max_seq_length

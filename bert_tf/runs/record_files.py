@@ -48,10 +48,7 @@ class RecordIndex:
     """The contents of an index.
 
     Attributes:
-        key: Values that identify the content of the record file; see `write`.
-        num_examples: N.
         counts: The number of unusual examples, by property; see `Encoded.counts`.
-        notes: See `RowCounts.notes`; {} if there are none.
         starts: int64 [R + 1], the position of each record, and the size of the file.
         num_tokens: uint16 [R], the length of the longest sequence of each record.
         records_per_example: uint32 [N]; None if each example has one record.
@@ -71,13 +68,8 @@ class RecordFile:
     """A record file with its index.
 
     A file in a remote store, such as gs://, is copied to a local temporary folder,
-    because random access to a remote file is slow.
-
-    Attributes:
-        path: The record file.
-        index: Its index.
-        caches: Further features of the records, by name:
-            `output_cache.FeatureCache` objects.
+    because random access to a remote file is slow. `caches` has further features of the
+    records by name, as `output_cache.FeatureCache` objects.
     """
 
     path: str
@@ -126,15 +118,7 @@ class RecordFile:
 def read_index(path: str, key: Facts) -> RecordIndex | None:
     """Reads the index of a record file.
 
-    Args:
-        path: The record file.
-        key: As in `write`.
-
-    Returns:
-        The index; None if there is no complete and undamaged record file with this key.
-
-    Raises:
-        InputError: A file is a folder, a pipe or a device, or cannot be read.
+    Returns None if there is no complete and undamaged record file with this key.
     """
     if not tf.io.gfile.exists(path) or not tf.io.gfile.exists(path + _INDEX_SUFFIX):
         return None
@@ -178,17 +162,12 @@ def write(
     Both files appear when they are complete.
 
     Args:
-        path: The record file.
         examples: N examples; they are not held in memory.
         encode: Converts a block of examples to records; called by several threads.
-        table: The features to write.
         key: JSON values that identify the content: two files with equal keys have equal
             content.
         notes: Further JSON values of the index. They may change while the examples are
             read.
-
-    Raises:
-        InputError: The file cannot be written.
     """
     # Threads encode blocks of examples and serialize their records, in order.
     encoded = map_in_order(encode, _split_into_blocks(examples))
@@ -217,11 +196,7 @@ def write(
 
 
 def move(records: RecordFile, path: str) -> RecordFile:
-    """Moves a record file and its index to a folder of a run.
-
-    Args:
-        records: A record file with a local path.
-        path: The new path, local or in a remote store.
+    """Moves a local record file and its index to a folder of a run, local or remote.
 
     Raises:
         InputError: The disk has not enough space, the file cannot be written, or it
@@ -286,8 +261,8 @@ def _index_of(blocks: Sequence[_Block], key: Facts, notes: Facts) -> RecordIndex
     """Returns the index of a file of blocks, of which there is at least one."""
     sizes, num_tokens, num_examples, per_example, counts = zip(*blocks, strict=True)
     totals: collections.Counter[str] = collections.Counter()
-    for each in counts:
-        totals.update(each)
+    for block_counts in counts:
+        totals.update(block_counts)
 
     steps = np.concatenate([[0], *sizes])
     steps[1:] += _HEADER_BYTES + _FOOTER_BYTES
@@ -326,13 +301,7 @@ def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
 
 
 def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:
-    """Names the examples of a batch for a message.
-
-    Args:
-        source: The file of the examples.
-        records: Their records.
-        origin: The feature `objective.ORIGIN` of the batch.
-    """
+    """Names the examples of a batch for a message; `origin` is its `objective.ORIGIN`."""
     # The examples of the records, from 0.
     numbers = np.unique(np.asarray(origin)[:, 1])
     per_example = records.index.records_per_example
@@ -348,11 +317,7 @@ def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:
 
 
 def check_disk_space(folder: str, num_bytes: int, name: str) -> None:
-    """Logs the size of a file that is about to be written.
-
-    Raises:
-        InputError: The file system of `folder` has less free space.
-    """
+    """Logs the size of a file to be written; raises `InputError` if the disk lacks the space."""
     text = f"{name} will have {max(num_bytes / 1e6, 0.1):,.1f} MB"
     if "://" in folder:
         _LOGGER.info("%s.", text)

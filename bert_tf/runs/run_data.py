@@ -40,9 +40,7 @@ class SplitData:
     """A split whose examples have been read.
 
     Attributes:
-        split: The split.
         key: Values that identify the content of the split's records.
-        records: The records.
         counts: What `RunData.report` logs; empty if it did, or if the records existed
             already.
     """
@@ -67,11 +65,6 @@ class RunData:
     them, so that a malformed file causes an error before anything in `folder` changes.
 
     Attributes:
-        task: The task.
-        location: The place of the data set.
-        tokenizer: Converts text to ids.
-        config: The settings of fine-tuning.
-        phases: The phases to run. Only the splits that these phases need are read.
         folder: The folder for the record files. A complete record file in it with the
             same content is used again, and its split is not read.
         unlabelled_file: See `DistillationConfig`; its examples are the last ones of the
@@ -102,7 +95,7 @@ class RunData:
             check_labels(task, weights)
 
         # The files of all splits are found before the first one is read.
-        found = {
+        splits_of_kind = {
             kind: [
                 dataclasses.replace(each, limit=self.location.limit(kind))
                 for each in task.splits(kind, self.location)
@@ -111,7 +104,7 @@ class RunData:
             else []
             for kind in KINDS
         }
-        all_splits = [split for splits in found.values() for split in splits]
+        all_splits = [split for splits in splits_of_kind.values() for split in splits]
         self._unlabelled = None
         if self.unlabelled_file:
             self._unlabelled = self._find_unlabelled(self.unlabelled_file)
@@ -123,7 +116,9 @@ class RunData:
             each.name: each.source.fingerprint() for each in all_splits
         }
         read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
-        self.splits = {kind: [read[split] for split in found[kind]] for kind in KINDS}
+        self.splits = {
+            kind: [read[split] for split in splits_of_kind[kind]] for kind in KINDS
+        }
 
         self.label_weights = None
         if weights is not None:
@@ -143,9 +138,9 @@ class RunData:
 
     def warn_about_equal_sources(self) -> None:
         """Logs a warning for each split with the content of the train split."""
-        (train,) = (each.split for each in self.splits["train"])
+        (train,) = (data.split for data in self.splits["train"])
         for split in (
-            each.split for kind in ("dev", "test") for each in self.splits[kind]
+            data.split for kind in ("dev", "test") for data in self.splits[kind]
         ):
             if self._fingerprints[split.name] == self._fingerprints[train.name]:
                 _LOGGER.warning(
@@ -157,13 +152,7 @@ class RunData:
                 )
 
     def num_steps(self, global_batch_size: int) -> tuple[int, int]:
-        """Returns the number of training steps and the number of warm-up steps.
-
-        Both numbers are rounded as in google-research/bert.
-
-        Raises:
-            InputError: The examples of all epochs do not fill one batch.
-        """
+        """Returns the numbers of steps and warm-up steps, rounded as in google-research/bert."""
         if not self.splits["train"]:
             return 1, 0
         split = self.splits["train"][0]
@@ -187,11 +176,7 @@ class RunData:
                 data.counts = RowCounts()
 
     def write_all_records(self) -> None:
-        """Moves the records of all splits to the folder, unless it contains them.
-
-        Raises:
-            InputError: A file cannot be written.
-        """
+        """Moves the records of all splits to the folder, unless it contains them."""
         self.report()
         for data in self._all_splits():
             path = self._path(data.split)
@@ -221,11 +206,7 @@ class RunData:
             _warn(notes)
 
     def _training_examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
-        """Yields the examples of a split; unlabelled ones follow the train split.
-
-        Raises:
-            InputError: Too many rows of the split were skipped.
-        """
+        """Yields the examples of a split; unlabelled ones follow the train split."""
         for example in self.task.read(split, counts):
             counts.num_read += 1
             yield example
@@ -236,9 +217,10 @@ class RunData:
 
     def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
         """Converts a block of examples to records, and counts their tokens."""
-        unlabelled = sum(isinstance(each, _Unlabelled) for each in examples)
+        unlabelled = sum(isinstance(example, _Unlabelled) for example in examples)
         examples = [
-            each.example if isinstance(each, _Unlabelled) else each for each in examples
+            example.example if isinstance(example, _Unlabelled) else example
+            for example in examples
         ]
 
         task = self.task.for_split(kind)
@@ -302,7 +284,8 @@ class RunData:
             "split": split.name,
             "task": self.task.facts.of_records(),
             "features": [
-                [each.name, each.dtype, list(each.shape)] for each in self.task.table
+                [feature.name, feature.dtype, list(feature.shape)]
+                for feature in self.task.table
             ],
             "max_seq_length": self.config.max_seq_length,
             "vocabulary_sha256": self.tokenizer.vocabulary_sha256,

@@ -55,12 +55,7 @@ class RunModel:
 
     @functools.cached_property
     def pretrained(self) -> Pretrained:
-        """The model that training starts from, or that is used.
-
-        Raises:
-            InputError: The checkpoint is missing or cannot be read, or the architecture
-                is unknown.
-        """
+        """The model that training starts from, or that is used."""
         checkpoint = self._existing["init_checkpoint"]
         if not checkpoint and not (
             self.do_train and self._existing["bert_config_file"]
@@ -70,13 +65,7 @@ class RunModel:
 
     @functools.cached_property
     def facts(self) -> dict[str, Any]:
-        """The facts of the trained model that is used; {} if the program trains.
-
-        The trained model is that of the run, else that of `init_checkpoint`.
-
-        Raises:
-            InputError: As in `pretrained`.
-        """
+        """The facts of the model of the run, or of `init_checkpoint`; {} if the program trains."""
         checkpoint = None if self.do_train else self.trained_run or self.init_checkpoint
         if not checkpoint:
             return {}
@@ -91,30 +80,25 @@ class RunModel:
 
     @functools.cached_property
     def initial_weights(self) -> str | None:
-        """Text that identifies the initial weights of the training.
-
-        None if they are random.
+        """Text that identifies the initial weights of the training; None if random.
 
         A run that is resumed without its initial weights keeps the text in its
         settings.
-
-        Raises:
-            InputError: As in `pretrained`.
         """
         if not self.do_train:
             return None
-        given = self._existing["init_checkpoint"]
+        checkpoint = self._existing["init_checkpoint"]
         if self.trained_run:
             recorded = self.recorded_data.get("init_checkpoint")
             # A wrong path: the run began with random weights.
-            if not given and self.init_checkpoint and recorded is None:
+            if not checkpoint and self.init_checkpoint and recorded is None:
                 return self.init_checkpoint
             # Earlier versions recorded the path, some of them the absolute one.
-            absolute = os.path.join(os.path.abspath(given or ""), "")
-            if not given or recorded in (given, absolute):
+            absolute = os.path.join(os.path.abspath(checkpoint or ""), "")
+            if not checkpoint or recorded in (checkpoint, absolute):
                 return recorded
 
-        contents = self.pretrained.contents if given else None
+        contents = self.pretrained.contents if checkpoint else None
         return f"weights with SHA-256 {contents.sha256()}" if contents else None
 
     @functools.cached_property

@@ -19,11 +19,9 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The results of splits.
+    """The metrics of splits and the step of the weights, by their names in the results.
 
-    Attributes:
-        values: The metrics, and the step of the weights, by their names in the results.
-        baselines: The metrics of a constant prediction, by the name of the split.
+    `baselines` has the metrics of a constant prediction, by the name of the split.
     """
 
     values: Metrics = dataclasses.field(default_factory=dict)
@@ -33,13 +31,8 @@ class Scores:
 def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) -> Scores:
     """Evaluates on all dev splits, and writes eval_results.txt and the reports.
 
-    If the first split has a suffix, it is the end of the names of both files.
-
-    Args:
-        evaluator: Runs the model.
-        folder: The folder of the run.
-        step: The step of the weights.
-        writes: Whether this process writes the files.
+    If the first split has a suffix, the names of both files end with it. A process with
+    `writes` False writes no files.
     """
     splits = evaluator.data.splits["dev"]
     values: Metrics = {"global_step": step}
@@ -60,17 +53,10 @@ def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) ->
 
 
 def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
-    """Writes the predictions for all test splits.
+    """Writes the predictions for all test splits, and returns their metrics, if any.
 
-    Args:
-        evaluator: Runs the model.
-        folder: The folder of the run.
-        step: The step of the weights.
-
-    Returns:
-        The metrics of the splits, if the task computes metrics of predictions. They are
-        then also written to eval_results.txt or, for splits of the kind "test", to
-        test_results.txt.
+    The metrics are also written to eval_results.txt or, for splits of the kind "test",
+    to test_results.txt.
     """
     splits = evaluator.data.splits["test"]
     values: Metrics = {}
@@ -78,7 +64,7 @@ def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
     for split in splits:
         # The metrics of earlier predictions may be those of another file.
         names = [
-            f"{split.split.result_name(each)}.txt" for each in ("results", "report")
+            f"{split.split.result_name(stem)}.txt" for stem in ("results", "report")
         ]
         if split.split.kind == "dev":
             names += [RESULTS, _errors_file(split)]
@@ -107,12 +93,6 @@ def conclude(
 
     The chief writes examples of the first dev split, and results.json if it has a
     result, with a warning if the model is no better than a constant prediction.
-
-    Args:
-        scores: The results of all splits.
-        evaluator: Has evaluated them.
-        folder: The folder of the run.
-        is_chief: Whether this process writes files.
     """
     task = evaluator.data.task
     splits = evaluator.data.splits
@@ -160,7 +140,7 @@ def _by_result_name(split: SplitData, metrics: Metrics) -> Metrics:
 def _baseline(
     evaluator: SplitEvaluator, split: SplitData, results: TaskResults
 ) -> Metrics:
-    """Returns the metrics of a constant prediction; warns if there is no metric."""
+    """Returns the metrics of a constant prediction; {} with a warning if there is no metric."""
     metric = evaluator.data.task.best_by[0]
     reason = results.undefined(metric)
     if not reason:

@@ -23,14 +23,7 @@ def log_costs(
     trainer: Trainer[Any],
     order: TrainingOrder,
 ) -> Metrics:
-    """Logs the cost of a step, and returns its tokens; see `log_step_cost`.
-
-    Args:
-        settings: The settings of the run.
-        data: The examples of the task.
-        trainer: Has the model, and the number of devices.
-        order: The order of the records in training.
-    """
+    """Logs the cost of a step, and returns its tokens; see `log_step_cost`."""
     training = settings.training
     runtime = settings.runtime
     task = data.task
@@ -46,7 +39,7 @@ def log_costs(
         length = float(np.mean(means))
 
     # A record has one sequence, or one for each choice.
-    (shape,) = (each.shape for each in task.table if each.name == "input_ids")
+    (shape,) = (feature.shape for feature in task.table if feature.name == "input_ids")
     per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
     sequences = training.global_batch_size * per_record
 

@@ -49,17 +49,8 @@ def make_trainer(
 ) -> Trainer[Any]:
     """Builds the model and its loss on the devices of the run, with its weights.
 
-    Args:
-        task: The task.
-        config: The architecture.
-        settings: The settings of the run.
-        folder: The folder of the run.
-        initialize: Assigns the initial weights, unless the run resumes; None for random
-            ones.
-        teacher: If given, the model learns its outputs too.
-
-    Raises:
-        InputError: The head cannot be compiled, or see `Trainer`.
+    `initialize` assigns the initial weights, unless the run resumes; if it is None,
+    they are random. With a `teacher`, the model learns the outputs of the teacher too.
     """
     runtime = settings.runtime
 
@@ -91,16 +82,7 @@ def train(
     evaluator: SplitEvaluator,
     settings: RunSettings,
 ) -> int:
-    """Trains, and returns the step of the final weights.
-
-    Args:
-        trainer: The trainer.
-        evaluator: Has the examples, and evaluates during the training.
-        settings: The settings of the run.
-
-    Raises:
-        InputError, TrainingInterrupted: See `Trainer.train`.
-    """
+    """Trains on the train split, and returns the step of the final weights."""
     data = evaluator.data
     data.warn_about_equal_sources()
     if settings.features is None:
@@ -186,11 +168,9 @@ def advise_on_learning_rate(training: TrainingConfig) -> None:
 
 
 def check_compilation(model: Any, runtime: RuntimeConfig) -> None:
-    """Checks that XLA can compile the head.
+    """Raises `InputError` if XLA cannot compile the head.
 
-    Raises:
-        InputError: It cannot: Keras runs LSTM layers on a GPU with cuDNN, which XLA
-            lacks.
+    Keras runs LSTM layers on a GPU with cuDNN, which XLA lacks.
     """
     layers = getattr(model, "head_layers", None)
     if (

@@ -53,13 +53,9 @@ class SampleDataConfig:
 
 
 class OutputFile(NamedTuple):
-    """The content of one output file.
+    """An output file: its path in the folder, its text, and statistics of the text.
 
-    Attributes:
-        name: The path in the output folder.
-        content: The complete text.
-        counts: Statistics of the content, by name; the first entry is the number of
-            examples.
+    The first entry of `counts` is 0 only if the file has no data.
     """
 
     name: str
@@ -68,15 +64,7 @@ class OutputFile(NamedTuple):
 
 
 def build_sample_data(config: SampleDataConfig) -> dict[str, Any]:
-    """Builds all files of the sample data and writes the output folder atomically.
-
-    Returns:
-        The content of `stats.json`.
-
-    Raises:
-        InputError: A setting is out of range, the output folder is not empty, or there
-            are too few documents to fill every file.
-    """
+    """Writes the sample data atomically, and returns the content of `stats.json`."""
     _check_config(config)
 
     # With a limit, the same number of files of each library is read.
@@ -169,10 +157,7 @@ def _interleave_libraries(
 
 
 def _clean_documents(docstrings: Sequence[Document]) -> list[Document]:
-    """Splits docstrings into sentences.
-
-    Removes duplicate documents and boilerplate sentences.
-    """
+    """Splits docstrings into sentences; removes duplicates and boilerplate sentences."""
     distinct: dict[Any, Document] = {}
     for document in sentences.split_into_sentences(docstrings):
         distinct.setdefault(tuple(s.text for s in document.texts), document)

@@ -22,31 +22,29 @@ _MAX_WORDS = 100
 def classification_rows(
     documents: Sequence[Document], per_label: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Makes passages of up to three sentences.
+    """Makes passages, as rows of `CLASSIFICATION_COLUMNS`; the label is the library.
 
-    The label is the library that contains the passage.
-
-    Args:
-        documents: The documents of one part.
-        per_label: The maximum number of passages from each library.
-        seed: Seed of the random selection and order of the rows.
-
-    Returns:
-        Rows of `CLASSIFICATION_COLUMNS`. No passage contains the name of a classified
-        library, and all passages differ.
+    A passage has up to three sentences, and does not contain the name of a classified
+    library. All passages differ, and there are at most `per_label` for each library.
     """
     # The first of several equal passages, and its library.
-    found: dict[str, tuple[str, str]] = {}
+    distinct_passages: dict[str, tuple[str, str]] = {}
     for document in documents:
         if document.library in LABELS:
             for run in _runs_without_library_name(document):
                 for passage in _passages(run):
-                    found.setdefault(passage.lower(), (document.library, passage))
+                    distinct_passages.setdefault(
+                        passage.lower(), (document.library, passage)
+                    )
 
     rng = random.Random(f"{seed} classification")
     rows: list[tuple[str, ...]] = []
     for library, label in LABELS.items():
-        passages = [passage for place, passage in found.values() if place == library]
+        passages = [
+            passage
+            for origin, passage in distinct_passages.values()
+            if origin == library
+        ]
         selected = rng.sample(passages, min(per_label, len(passages)))
         rows += [(passage, label) for passage in selected]
     rng.shuffle(rows)
@@ -67,7 +65,7 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
 
 def _passages(sentences: Sequence[str]) -> Iterator[str]:
-    """Yields passages of up to three sentences with the right number of words."""
+    """Yields passages of up to three sentences that have 20 to 100 words."""
     for start in range(0, len(sentences), 3):
         passage = " ".join(sentences[start : start + 3])
         if _MIN_WORDS <= len(passage.split()) <= _MAX_WORDS:

@@ -34,11 +34,8 @@ class Text:
 class Document:
     """The prose of one docstring.
 
-    Attributes:
-        library: The distribution that contains the docstring, or "python" for the
-            standard library.
-        texts: The paragraphs, in order; after `sentences.split_into_sentences`, the
-            sentences that are kept.
+    `library` is a distribution, or "python" for the standard library. `texts` are the
+    paragraphs, or after `sentences.split_into_sentences` the sentences that are kept.
     """
 
     library: str
@@ -107,13 +104,12 @@ _NUMPY_ENTRY = re.compile(
 
 @dataclass(frozen=True)
 class _Section:
-    """A section of a docstring.
+    """A section of a docstring: the lines after its header.
 
     Attributes:
         kind: A value of `_KINDS` or "prose".
         is_numpy: Whether the header is underlined, as in NumPy's style.
         indent: Indentation of the header, in characters.
-        lines: The lines after the header.
     """
 
     kind: str
@@ -136,10 +132,7 @@ def _sections(lines: list[str]) -> list[_Section]:
 
 
 def _entries(section: _Section) -> Iterator[tuple[str, list[str]]]:
-    """Yields each term that a section describes, and the lines that describe the term.
-
-    The term is "" for text that describes no term.
-    """
+    """Yields each term of a section, "" for text about no term, with the lines about it."""
     if section.kind == "skipped":
         if not section.is_numpy:
             # The lines after the indented part of a section belong to no section and
@@ -214,8 +207,7 @@ _TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
     """Yields (argument, text) of each paragraph except tables.
 
-    The argument is the name in the Sphinx field (`:param name:`) at the start of the
-    paragraph, else "".
+    The argument is the name in a Sphinx field (`:param name:`) that begins it, else "".
     """
     for name, block in _blocks(lines):
         if not any(_TABLE_ROW.search(line) for line in block):
@@ -299,11 +291,8 @@ _INLINE = re.compile(
 def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Converts a paragraph of reStructuredText or Markdown to plain text.
 
-    Returns:
-        plain: The text, with single spaces and with `GAP` in place of formulas and
-            URLs.
-        code: The [start, end) positions in `plain` of the words that were marked as
-            code.
+    Returns the text, with single spaces and with `GAP` in place of formulas and URLs,
+    and the [start, end) positions in it of the words that were marked as code.
     """
     plain = ""
     code: list[tuple[int, int]] = []

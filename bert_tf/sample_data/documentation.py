@@ -77,14 +77,10 @@ _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A Python source file of a library.
+    """A Python source file of a library: a distribution, or "python".
 
-    Attributes:
-        library: The distribution that contains the file, or "python" for the standard
-            library.
-        path: The path of the file on this machine.
-        name: The path relative to the folder of the installed packages (or of the
-            standard library). This relative path is the same on all machines.
+    "python" is the standard library. `name` is the path relative to the folder of the
+    standard library or of the installed packages, which is the same on all machines.
     """
 
     library: str
@@ -93,11 +89,11 @@ class SourceFile:
 
 
 def _installed() -> dict[str, importlib.metadata.Distribution]:
-    found = {}
+    distributions = {}
     for name in DISTRIBUTIONS:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.distribution(name)
-    return found
+            distributions[name] = importlib.metadata.distribution(name)
+    return distributions
 
 
 def library_versions() -> dict[str, str]:
@@ -137,15 +133,12 @@ def read_docstrings(
 ) -> list[Document]:
     """Reads files in parallel and returns the prose of their distinct docstrings.
 
-    Args:
-        files: The files to read.
-        limit: The maximum number of docstrings. 0 means all.
-        num_workers: The number of processes. The docstrings do not depend on this
-            number.
+    Returns at most `limit` docstrings, or all if `limit` is 0. They do not depend on
+    `num_workers`.
     """
     # The paragraphs are the key, so only one of several docstrings with equal
     # paragraphs is kept.
-    found: dict[Any, Document] = {}
+    documents: dict[Any, Document] = {}
     # Syntax trees have no reference cycles, so workers do not need the cyclic garbage
     # collector.
     with (
@@ -156,18 +149,15 @@ def read_docstrings(
     ):
         for wait in [workers.submit(read_source_file, file) for file in files]:
             for document in wait():
-                found.setdefault(document.texts, document)
-            progress.update(1, f"{len(found):,} documents")
-            if limit and len(found) >= limit:
+                documents.setdefault(document.texts, document)
+            progress.update(1, f"{len(documents):,} documents")
+            if limit and len(documents) >= limit:
                 break
-    return list(found.values())[: limit or None]
+    return list(documents.values())[: limit or None]
 
 
 def read_source_file(file: SourceFile) -> list[Document]:
-    """Returns the docstrings of one file.
-
-    An empty list if the file cannot be parsed.
-    """
+    """Returns the prose of the docstrings of one file; [] if it cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

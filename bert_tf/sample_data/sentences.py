@@ -102,10 +102,7 @@ _WORD = re.compile(r"[A-Za-z]+(?:['-][A-Za-z]+)*")
 def is_prose(sentence: Text, is_last: bool) -> bool:
     """Whether a sentence is English prose, judged by its words and symbols.
 
-    Args:
-        sentence: The sentence.
-        is_last: Whether the sentence is the last one of its paragraph. Only the last
-            sentence may lack final punctuation.
+    Only the last sentence of a paragraph (`is_last`) may lack final punctuation.
     """
     text = sentence.text
     for start, end in reversed(sentence.code):

@@ -34,7 +34,7 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
     """
     ngrams = [[_ngrams(s.text) for s in document.texts] for document in documents]
     repeats = collections.Counter(
-        ngram for each in ngrams for ngram in set().union(*each)
+        ngram for document_ngrams in ngrams for ngram in set().union(*document_ngrams)
     )
     boilerplate = {ngram for ngram, count in repeats.items() if count > MAX_REPEATS}
     kept = [
@@ -42,11 +42,13 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
             document,
             texts=tuple(
                 sentence
-                for sentence, found in zip(document.texts, each, strict=True)
-                if found.isdisjoint(boilerplate)
+                for sentence, sentence_ngrams in zip(
+                    document.texts, document_ngrams, strict=True
+                )
+                if sentence_ngrams.isdisjoint(boilerplate)
             ),
         )
-        for document, each in zip(documents, ngrams, strict=True)
+        for document, document_ngrams in zip(documents, ngrams, strict=True)
     ]
     return [document for document in kept if len(document.texts) > 1]
 
@@ -64,13 +66,9 @@ def _ngrams(text: str) -> set[int]:
 
 
 def group_near_duplicates(documents: Sequence[Document]) -> list[int]:
-    """Groups documents that share an n-gram.
+    """Groups documents that share an n-gram, directly or through a chain of documents.
 
-    Documents are also in the same group if a chain of documents connects them and each
-    document of the chain shares an n-gram with the next one.
-
-    Returns:
-        For each document, the index of one document of its group.
+    Returns, for each document, the index of one document of its group.
     """
     parents = list(range(len(documents)))
 
@@ -89,16 +87,10 @@ def group_near_duplicates(documents: Sequence[Document]) -> list[int]:
 def assign_parts(
     documents: Sequence[Document], heldout_fraction: float, seed: int
 ) -> list[str]:
-    """Assigns groups of near-duplicate documents to parts, library by library.
+    """Assigns groups of near-duplicate documents to `PARTS`, library by library.
 
-    Args:
-        documents: The documents.
-        heldout_fraction: At most this share of the characters of each library is held
-            out, one half for dev and one half for test.
-        seed: Seed of the order in which groups are assigned.
-
-    Returns:
-        The part of each document, one of `PARTS`.
+    At most `heldout_fraction` of the characters of each library is held out, one half
+    for dev and one half for test. Returns the part of each document.
     """
     groups: dict[int, list[int]] = {}
     for number, group in enumerate(group_near_duplicates(documents)):

@@ -52,20 +52,16 @@ def gfile() -> Any:
 def atomic_replace(path: str) -> Iterator[str]:
     """Yields a temporary path next to `path`, which on success is renamed to `path`.
 
-    Globs for finished files do not match the temporary path (see `temporary_path`).
-    After an error the temporary file is removed, and `path` is unchanged. What is
-    written to the standard output, `/dev/stdout`, is copied there on success.
+    Globs for finished files do not match the temporary path. An existing file, or the
+    target of a link, is replaced. After an error the temporary file is removed, and
+    `path` is unchanged. If `path` is the standard output, `/dev/stdout`, the content is
+    copied there on success.
 
     A process must not write an output inside of another write of the same output: it
     would wait for itself.
 
-    Args:
-        path: The file to write. An existing file is replaced; of a link, its target is
-            replaced.
-
     Raises:
-        InputError: `path` is not a regular file (see `resolve_output`), or cannot be
-            written: no permission, no such folder, no space.
+        InputError: `path` is not a regular file, or cannot be written.
     """
     if is_stdout(path):
         with _copied_to_stdout(path) as temporary:
@@ -100,24 +96,16 @@ def _copied_to_stdout(path: str) -> Iterator[str]:
 def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[str]:
     """Yields the path of a folder to write files into.
 
-    Readers see only complete folders.
-
-    A local folder gets a temporary name and is renamed on success. Object stores
-    (`gs://`) and `ram://` cannot rename a folder in one operation. For these file
-    systems the yielded path is `folder` itself, and the folder is valid when it
-    contains the marker file, which is written last. After an error all files written so
-    far are removed.
-
-    Args:
-        folder: The folder to write; an existing one is replaced. Of a link, its target
-            is replaced.
-        marker: The file that the caller writes last. A reader treats a folder without
-            this file as unfinished.
-        replace: Whether to replace an existing local folder.
+    Readers see only complete folders. A local folder gets a temporary name and is
+    renamed on success. Object stores (`gs://`) and `ram://` cannot rename a folder in
+    one operation. For these file systems the yielded path is `folder` itself, and the
+    folder is valid when it contains the file `marker`, which the caller writes last.
+    After an error all files written so far are removed. If `folder` is a link, its
+    target is replaced.
 
     Raises:
-        InputError: `folder` is not a folder (see `resolve_output`), or cannot be
-            written; or it exists, and `replace` is False.
+        InputError: `folder` is not a folder or cannot be written; or it is local and
+            exists, and `replace` is False.
     """
     target = resolve_output(folder, is_folder=True)
 
@@ -146,10 +134,7 @@ def atomic_folder(folder: str, marker: str, replace: bool = True) -> Iterator[st
 
 
 def _replace_folder(target: str, new: str) -> None:
-    """Renames a folder.
-
-    A folder `target` gets another name first, and is removed at the end.
-    """
+    """Renames the folder `new` to `target`, and removes a folder that had this name."""
     _keep_mode(target, new)
     _sync_folder(new)
     if os.path.exists(target):
@@ -192,8 +177,7 @@ def _restore(target: str) -> None:
 def remove_leftovers(folder: str) -> None:
     """Removes the temporary files that killed processes have left in a local folder.
 
-    If a process was killed while it replaced a folder, the old folder gets its name
-    again.
+    A folder that such a process was replacing gets its name again.
     """
     names = os.listdir(folder) if "://" not in folder and os.path.isdir(folder) else []
 
@@ -214,10 +198,7 @@ def remove_leftovers(folder: str) -> None:
 
 @contextmanager
 def _locked_if_unused(temporary: str) -> Iterator[bool]:
-    """Yields whether no process writes a temporary file or folder, which may be absent.
-
-    On a file system without locks, this is not known, and the result is False.
-    """
+    """Yields whether no process writes a temporary path; False on a file system without locks."""
     try:
         descriptor = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
@@ -231,9 +212,9 @@ def _locked_if_unused(temporary: str) -> Iterator[bool]:
 
 @contextmanager
 def _temporary(path: str, is_folder: bool) -> Iterator[str]:
-    """Yields the temporary path of an output; removes at the end what is there.
+    """Yields the temporary path of an output; removes at the end what is still there.
 
-    A local file or folder exists already, is empty and locked.
+    If the path is local, an empty, locked file or folder is already there.
     """
     if parent := os.path.dirname(path):
         make_folder(parent)
@@ -256,10 +237,7 @@ def _temporary(path: str, is_folder: bool) -> Iterator[str]:
 
 @contextmanager
 def _created(path: str, is_folder: bool) -> Iterator[str]:
-    """Yields an empty, locked file or folder.
-
-    Waits for a process that writes the same output.
-    """
+    """Waits for other writers of an output, then yields an empty, locked file or folder."""
     temporary = temporary_path(path)
     while True:
         # Another process may remove, rename or lock the file at any moment.
@@ -316,9 +294,7 @@ def remove(path: str) -> None:
 def explain_write_errors(path: str) -> Iterator[None]:
     """Converts errors of the file system to an `InputError` that names the path.
 
-    Raises:
-        InputError: The path cannot be written: no permission, no such folder, no space.
-        BrokenPipeError: The path is a pipe whose reader has ended.
+    The BrokenPipeError of a pipe whose reader has ended is raised unchanged.
     """
     try:
         yield
@@ -335,21 +311,13 @@ def explain_write_errors(path: str) -> Iterator[None]:
 
 
 def make_folder(path: str) -> None:
-    """Creates a folder and its parents.
-
-    Raises:
-        InputError: The folder cannot be created.
-    """
+    """Creates a folder and its parents, or raises an `InputError` that names the folder."""
     with explain_write_errors(path):
         gfile().makedirs(path) if "://" in path else os.makedirs(path, exist_ok=True)
 
 
 def temporary_folder(prefix: str | None = None) -> "tempfile.TemporaryDirectory[str]":
-    """Creates a temporary folder, as `tempfile.TemporaryDirectory` does.
-
-    Raises:
-        InputError: None can be created.
-    """
+    """Creates a `tempfile.TemporaryDirectory`, or raises `InputError`."""
     try:
         return tempfile.TemporaryDirectory(prefix=prefix)
     except OSError as error:

@@ -25,7 +25,7 @@ class Written:
     """The folder that bert-tf writes in a dialect.
 
     Attributes:
-        text: The folder that is written, for help texts.
+        text: A description of the folder, for help texts.
         last_file: The file that is written last. A folder without it is unfinished.
         files: A regular expression of the names of the other files, relative to the
             folder.
@@ -52,10 +52,10 @@ class Dialect:
         module: The name of the module in `bert_tf.conversion`.
         author: The programs that write the dialect, for help texts.
         source: The paths that are read, for help texts.
-        marks: Names, or globs of names, of files which show, each of them, that a
-            folder contains a checkpoint. The first one is a name, for messages.
-        weights: Globs of the names of files with weights. The folder of an archive
-            that has one of them is read.
+        marks: Names or globs of files. One such file shows that a folder contains a
+            checkpoint. The first entry is a name, for messages.
+        weights: Globs of files with weights. In an archive, the folder with such a file
+            is read.
         files: A regular expression of the names of files that belong to a checkpoint,
             apart from texts and settings (`_SETTINGS`).
         hub_files: Globs of the files that are downloaded from the Hugging Face hub; ()
@@ -184,33 +184,31 @@ WRITABLE_DIALECTS = tuple(WRITABLE)
 
 def writers_of(content: str) -> str:
     """Returns the names of the dialects that store a content of `Written.stores`."""
-    return listed(name for name, each in WRITABLE.items() if content in each.stores)
+    return listed(
+        name for name, written in WRITABLE.items() if content in written.stores
+    )
 
 
 def marks_in(names: Iterable[str]) -> list[str]:
     """Returns the names of files which show that a folder contains a checkpoint."""
-    globs = {mark for each in DIALECTS.values() for mark in each.marks}
+    globs = {mark for dialect in DIALECTS.values() for mark in dialect.marks}
     return [name for name in names for glob in globs if fnmatch.fnmatch(name, glob)]
 
 
 def has_weights(names: Iterable[str]) -> bool:
     """Whether one of the names in a folder is that of a file with weights."""
-    globs = {glob for each in DIALECTS.values() for glob in each.weights}
+    globs = {glob for dialect in DIALECTS.values() for glob in dialect.weights}
     return any(fnmatch.fnmatch(name, glob) for name in names for glob in globs)
 
 
 def is_file_of_checkpoint(name: str) -> bool:
     """Whether a name is that of a file which may belong to a checkpoint next to it."""
-    patterns = (_SETTINGS, *(each.files for each in DIALECTS.values()))
+    patterns = (_SETTINGS, *(dialect.files for dialect in DIALECTS.values()))
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
 def folder_of(path: str) -> str:
-    """Returns the folder of a file with weights, but another path as it is.
-
-    Only a file that is read for its folder stands for it. A folder may have several of
-    other files.
-    """
+    """Returns the folder of a file in `_OF_FOLDER`, and any other path unchanged."""
     folder, name = posixpath.split(path)
     return (folder or ".") if _OF_FOLDER.fullmatch(name) else path
 

@@ -70,11 +70,7 @@ _NOT_TEXT = {
 
 
 def read_bytes(path: str) -> bytes:
-    """Reads a file.
-
-    Raises:
-        InputError: The file is missing, cannot be read, or is a pointer of Git LFS.
-    """
+    """Reads a file. A pointer of Git LFS raises `InputError`, as a missing file does."""
     check_is_file(path)
     # For a local file, TensorFlow takes three times as long as Python.
     open_file = gfile().GFile if "://" in os.fspath(path) else open
@@ -88,13 +84,10 @@ def read_bytes(path: str) -> bytes:
 
 
 def exists(path: str) -> bool:
-    """Returns whether there is a file or a folder.
-
-    False for a path such as hf://owner/name.
+    """Returns whether a file or folder exists; False for paths such as hf://owner/name.
 
     Raises:
-        InputError: The file system or the folder of the path cannot be read, or the
-            path is not UTF-8.
+        InputError: The file system or the folder of the path cannot be read.
     """
     local = os.fspath(path)
     if "://" not in local:
@@ -114,9 +107,6 @@ def list_folder(path: str) -> list[str]:
     """Returns the sorted names in a folder, without slashes; [] if there is none.
 
     Bytes of local names that are not UTF-8 are surrogates, as in `os.listdir`.
-
-    Raises:
-        InputError: The path is not a folder, or cannot be read.
     """
     if "://" not in path:
         try:
@@ -138,16 +128,15 @@ def is_file(path: str) -> bool:
 def find_file(folder: str, name: str) -> str | None:
     """Returns the path of a file in a folder, or None if there is no such file.
 
-    For the small files of a checkpoint's folder: config, vocabulary, settings of the
-    tokenizer. In a downloaded folder, such a file may be a link to a private file of
-    the user, whose content would be copied to converted checkpoints and exports.
+    This function finds the small files of a checkpoint: config, vocabulary, settings of
+    the tokenizer. In a downloaded folder, such a file may be a link to a private file
+    of the user, whose content would be copied to converted checkpoints and exports.
     Weights may be links to any place, because only a valid checkpoint can be read as
     weights.
 
     Raises:
-        InputError: The file is a link that leads out of the folder. Links from a
-            snapshot in the cache of huggingface_hub to the `blobs` of the same model
-            are allowed.
+        InputError: The file is a link that leads out of the folder, and not from a
+            snapshot in the cache of huggingface_hub to the `blobs` of the same model.
     """
     path = os.path.join(folder, name)
     if not exists(path):
@@ -161,7 +150,7 @@ def find_file(folder: str, name: str) -> str | None:
         *([os.path.join(os.path.dirname(parent), "blobs")] if is_snapshot else []),
     ]
 
-    if not any(is_inside(path, place) for place in allowed):
+    if not any(is_inside(path, root) for root in allowed):
         raise InputError(
             f"{path} is a link to {os.path.realpath(path)}, outside of its folder. "
             "Replace the link with a copy of the file, if the file belongs to the "
@@ -171,12 +160,7 @@ def find_file(folder: str, name: str) -> str | None:
 
 
 def check_is_file(path: str) -> None:
-    """Checks that a file exists, and that it can be read twice.
-
-    Raises:
-        InputError: There is no such file, or the path is that of a folder, a pipe or a
-            device.
-    """
+    """Checks that a path is that of a regular file, so that it can be read twice."""
     if not exists(path):
         raise InputError(f"There is no file {path}.")
     if gfile().isdir(path):
@@ -188,13 +172,7 @@ def check_is_file(path: str) -> None:
 def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     """Converts errors of reading to an `InputError` that names the path.
 
-    Args:
-        path: The file.
-        content: Text to put after "cannot be read" in the message, such as " as gzip".
-
-    Raises:
-        InputError: The file cannot be read, or its content does not have the expected
-            format.
+    In the message, `content`, such as " as gzip", follows "cannot be read".
     """
     import tensorflow as tf
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -218,11 +196,11 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
 
 @contextmanager
 def open_parquet(path: str) -> Iterator[Any]:
-    """Opens a Parquet file, a `pyarrow.parquet.ParquetFile`.
+    """Opens a Parquet file as a `pyarrow.parquet.ParquetFile`.
 
     Raises:
-        InputError: pyarrow is not installed, or the file is not Parquet. The error can
-            also be raised while the file is read.
+        InputError: pyarrow is not installed, or the file is not Parquet, which may be
+            noticed only while it is read.
     """
     parquet = import_package("pyarrow.parquet", "parquet", path)
     with (
@@ -239,11 +217,9 @@ def path_without_globs(path: str) -> Iterator[str]:
     r"""Yields a path at which TensorFlow can read a checkpoint or a SavedModel.
 
     TensorFlow reads such paths as globs, and finds no files if they contain [, ] or \.
-    These files are read through links in a temporary folder; those of an object store
-    are copied there.
-
-    Args:
-        path: A file, a folder, or the prefix of the files `<path>.<ending>`.
+    These files are read through links in a temporary folder; files of an object store
+    are copied there. `path` is a file, a folder, or the prefix of the files
+    `<path>.<ending>`.
     """
     if not _GLOB.search(path):
         yield path
@@ -252,12 +228,12 @@ def path_without_globs(path: str) -> Iterator[str]:
     is_remote = "://" in path
     folder, name = os.path.split(path if is_remote else os.path.abspath(path))
 
-    with temporary_folder() as place:
-        plain_path = f"{place}/{_GLOB.sub('_', name)}"
-        for each in list_folder(folder):
-            if each == name or each.startswith(f"{name}."):
+    with temporary_folder() as temporary:
+        plain_path = f"{temporary}/{_GLOB.sub('_', name)}"
+        for entry in list_folder(folder):
+            if entry == name or entry.startswith(f"{name}."):
                 link = _copy if is_remote else os.symlink
-                link(f"{folder}/{each}", plain_path + each.removeprefix(name))
+                link(f"{folder}/{entry}", plain_path + entry.removeprefix(name))
         yield plain_path
 
 
@@ -272,22 +248,14 @@ def _copy(source: str, target: str) -> None:
 
 
 def read_text(path: str) -> str:
-    """Reads a UTF-8 file. A byte-order mark at the start is removed.
-
-    Raises:
-        InputError: The file is missing, cannot be read, or is not UTF-8. For a file
-            that is not UTF-8, the message gives the number of the invalid line.
-    """
+    """Reads a UTF-8 file, and removes a byte-order mark at the start."""
     raw = read_bytes(path)
     check_start(path, raw)
     return _decode(path, raw.removeprefix(codecs.BOM_UTF8), 1)
 
 
 def _decode(path: str, raw: bytes, first_line: int, remedy: str = "") -> str:
-    """Decodes lines of a UTF-8 file.
-
-    `first_line` is the number of the first one, from 1.
-    """
+    """Decodes lines of a UTF-8 file; `first_line` is the number of the first one, from 1."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -301,14 +269,11 @@ def _decode(path: str, raw: bytes, first_line: int, remedy: str = "") -> str:
 def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
     r"""Yields the lines of a text file without line ends, \n or \r\n, as a stream.
 
-    A byte-order mark at the start is removed, and gzip is unpacked.
-
-    Args:
-        path: The file.
-        encoding: The encoding, a parameter of the caller; None for UTF-8.
+    A byte-order mark at the start is removed, and gzip is unpacked. If `encoding` is
+    None, the file is UTF-8.
 
     Raises:
-        InputError: As in `read_text`, or a line has more than 64 MiB.
+        InputError: The file cannot be read or decoded, or a line has more than 64 MiB.
     """
     check_is_file(path)
     rest = b""
@@ -339,10 +304,7 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
 
 
 def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
-    """Yields the text of a file in UTF-8.
-
-    Remembers the SHA-256 of a file that is UTF-8 itself.
-    """
+    """Yields the text of a file in UTF-8, and remembers the SHA-256 of a UTF-8 file."""
     # The times of remote files do not show each change.
     state = None if "://" in path else size_and_mtime(path)
     digest = hashlib.sha256()
@@ -407,11 +369,7 @@ def _chunks(path: str) -> Iterator[bytes]:
 def sha256_of_file(path: str) -> str:
     """Returns the hexadecimal SHA-256 of a file.
 
-    The file is read in chunks, unless `read_lines` has read all of it and it has not
-    changed since.
-
-    Raises:
-        InputError: The file is missing, cannot be read, or is a pipe or a device.
+    The file is not read again if `read_lines` has read all of it and it is unchanged.
     """
     check_is_file(path)
     state, digest = _hashes.get(path, (None, ""))
@@ -421,11 +379,7 @@ def sha256_of_file(path: str) -> str:
 
 
 def size_and_sha256(path: str) -> tuple[int, str]:
-    """Returns the size of a file in bytes and its hexadecimal SHA-256.
-
-    Raises:
-        InputError: The file cannot be read, or is a pipe or a device.
-    """
+    """Returns the size of a file in bytes and its hexadecimal SHA-256."""
     check_is_regular(path)
     digest = hashlib.sha256()
     size = 0
@@ -438,24 +392,18 @@ def size_and_sha256(path: str) -> tuple[int, str]:
 def binary_format(start: bytes) -> str:
     """Returns the format of a file that is packed or not text; "" if it may be text.
 
-    Args:
-        start: The first bytes of the file, at least 262 unless the file is shorter.
+    `start` are the first bytes of the file, at least 262 unless the file is shorter.
     """
-    formats = (kind for kind, each in _NOT_TEXT.items() if re.match(each, start, re.S))
+    formats = (
+        kind for kind, pattern in _NOT_TEXT.items() if re.match(pattern, start, re.S)
+    )
     return next(formats, "")
 
 
 def check_start(path: str, start: bytes, remedy: str = "") -> None:
-    """Checks that a file does not start as a binary file, or text in another encoding.
+    """Checks that a file is not packed or binary, and has no mark of UTF-16 or UTF-32.
 
-    Args:
-        path: Path of the file, for the error message.
-        start: The first bytes of the file; see `binary_format`.
-        remedy: See `check_lines`.
-
-    Raises:
-        InputError: The file is packed or binary, or starts with the byte-order mark of
-            UTF-16 or UTF-32.
+    The arguments are those of `check_lines`.
     """
     if kind := binary_format(start):
         raise InputError(
@@ -480,8 +428,7 @@ def check_lines(path: str, start: bytes, remedy: str = "") -> None:
     """Checks that a file is text, with the usual encoding and line ends.
 
     Args:
-        path: Path of the file, for the error message.
-        start: The first bytes of the file.
+        start: The first bytes of the file, at least 262 unless the file is shorter.
         remedy: The end of the message about another encoding, with latin-1 as example.
 
     Raises:
@@ -533,9 +480,7 @@ def write_json(path: str, value: Any) -> None:
 def expand_globs(
     patterns: str | Iterable[str], what: str = "input", without: tuple[str, ...] = ()
 ) -> list[str]:
-    """Returns the files that match comma-separated globs, each file once.
-
-    They are sorted within each glob.
+    """Returns the files that match globs, each file once and sorted within each glob.
 
     Args:
         patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of
@@ -550,7 +495,7 @@ def expand_globs(
     if isinstance(patterns, str):
         patterns = patterns.split(",")
 
-    found: dict[str, str] = {}  # paths by their real path
+    unique_paths: dict[str, str] = {}  # paths by their real path
     for pattern in patterns:
         pattern = pattern.strip()
         if not pattern:
@@ -569,19 +514,21 @@ def expand_globs(
             except UnicodeDecodeError as error:  # of a file that matches
                 check_utf8(os.fsdecode(error.object))
         matches = [
-            each for each in matches if each == pattern or not each.endswith(without)
+            match
+            for match in matches
+            if match == pattern or not match.endswith(without)
         ]
 
         if not matches:
             raise InputError(f"No {what} file matches {pattern}.")
 
         # A file that two globs match is listed once.
-        for each in sorted(matches):
-            found.setdefault(real_path(each), each)
+        for match in sorted(matches):
+            unique_paths.setdefault(real_path(match), match)
 
-    if not found:
+    if not unique_paths:
         raise InputError(f"No {what} file was given.")
-    return list(found.values())
+    return list(unique_paths.values())
 
 
 def sha256(content: bytes) -> str:

@@ -27,8 +27,6 @@ class Rule:
     Attributes:
         description: The allowed values, for the message, such as "a string".
         types: The allowed Python types. `float` includes int; no type includes bool.
-        minimum: The smallest allowed number.
-        maximum: The largest allowed number.
     """
 
     description: str
@@ -64,15 +62,10 @@ def read(
     """Reads a file that contains one JSON object.
 
     Args:
-        path: The file, local or gs://.
         schema: The rules of known keys. Other keys may have any value.
         own: Whether bert-tf wrote the file. The message then calls an invalid file
             damaged.
         required: Whether each key of the schema must have a value that is not null.
-
-    Raises:
-        InputError: The file is missing or is not a JSON object, or a value breaks its
-            rule.
     """
     text = files.read_text(path)
     try:
@@ -88,22 +81,17 @@ def read(
 def parse(text: str, source: str, remedy: str = "") -> Any:
     """Parses JSON as `json` does, but refuses repeated keys and lone surrogates.
 
-    Args:
-        text: JSON.
-        source: The origin of the text, such as a path, for the message.
-        remedy: The end of the message that the text is not JSON.
-
-    Raises:
-        InputError: The text is not JSON; or it has a duplicate key or a lone surrogate.
+    Messages start with `source`, such as a path. If the text is not JSON, `remedy` is
+    the end of the message.
     """
     try:
         value = json.loads(text, object_pairs_hook=unique_keys)
         if _SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        place = shorten(error.object[max(error.start - 20, 0) : error.end])
+        excerpt = shorten(error.object[max(error.start - 20, 0) : error.end])
         raise InputError(
-            f"{source} is not JSON: {place} has a lone surrogate at its end."
+            f"{source} is not JSON: {excerpt} has a lone surrogate at its end."
         ) from error
     except ValueError as error:
         raise InputError(f"{source} is not JSON: {error}. {remedy}".strip()) from error
@@ -113,13 +101,7 @@ def parse(text: str, source: str, remedy: str = "") -> Any:
 def check(
     values: Any, schema: Schema, source: str, required: bool = False
 ) -> dict[str, Any]:
-    """Checks the values of a JSON object, and returns them.
-
-    The arguments are as in `read`.
-
-    Raises:
-        InputError: `values` is not a dict, or a value breaks its rule.
-    """
+    """Checks the values of a JSON object, and returns them; `required` is as in `read`."""
     if not isinstance(values, dict):
         raise InputError(
             f"{source} must contain one JSON object. Received: {shorten(values)}."
@@ -143,11 +125,7 @@ def shorten(value: Any) -> str:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns a dict of the pairs; an `object_pairs_hook` of the package `json`.
-
-    Raises:
-        ValueError: A key occurs twice.
-    """
+    """Returns a dict of the pairs, for `json.loads`; ValueError if a key occurs twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         (repeated, _), *_ = collections.Counter(key for key, _ in pairs).most_common(1)

@@ -10,11 +10,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def open_file(path: str) -> IO[str]:
-    """Opens a file to lock, and creates it if there is none.
-
-    Raises:
-        OSError: The file cannot be written, or is a link.
-    """
+    """Opens a file to lock, and creates it if there is none; OSError if it is a link."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     return open(path, "a", opener=lambda name, _: os.open(name, flags, 0o666))
 
@@ -28,11 +24,9 @@ def is_at(file: IO[str] | int, path: str) -> bool:
 
 
 def try_lock(file: IO[Any] | int) -> bool | None:
-    """Locks an open file or file descriptor.
+    """Locks an open file or file descriptor, if it is not locked.
 
-    Returns:
-        Whether this process holds the lock, and not another one; None if the file
-        system has no locks.
+    Returns False if another process has the lock, None if the file system has no locks.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,10 +40,8 @@ def try_lock(file: IO[Any] | int) -> bool | None:
 def wait_for_lock(file: IO[Any] | int, message: str) -> bool | None:
     """Locks an open file or file descriptor.
 
-    Logs the message if another process has the lock.
-
-    Returns:
-        True; None if the file system has no locks.
+    Logs the message if another process has the lock. Returns True, or None if the file
+    system has no locks.
     """
     is_locked = try_lock(file)
     if is_locked is False:

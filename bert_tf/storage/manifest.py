@@ -25,10 +25,7 @@ class Shard:
     """A record file that a manifest lists.
 
     Attributes:
-        path: The file: an absolute local path or a URL such as
-            gs://bucket/train.tfrecord.
-        bytes: Size of the file.
-        sha256: Hexadecimal SHA-256 of the file.
+        path: An absolute local path or a URL such as gs://bucket/train.tfrecord.
         split: "train" or "eval".
         examples: Number of records.
     """
@@ -47,13 +44,7 @@ class Shard:
         )
 
     def has_recorded_checksum(self) -> bool:
-        """Whether the file has the SHA-256 in the manifest.
-
-        This method reads the whole file.
-
-        Raises:
-            InputError: The file cannot be read.
-        """
+        """Whether the file, which is read as a whole, has the SHA-256 in the manifest."""
         return files.size_and_sha256(self.path)[1] == self.sha256
 
 
@@ -62,7 +53,6 @@ class Manifest:
     """The contents of a manifest file, `<stem>.manifest.json`.
 
     Attributes:
-        path: Path of the manifest file.
         shards: The record files of all splits.
         facts: All other entries. `create_pretraining_data` writes fingerprint (a hash
             of all values that determine the bytes of the records), flags,
@@ -78,16 +68,12 @@ class Manifest:
 
     @classmethod
     def read(cls, path: str) -> "Manifest":
-        """Reads a manifest.
-
-        Raises:
-            InputError: The file does not exist or is damaged.
-        """
+        """Reads a manifest; raises `InputError` if it is missing or damaged."""
         facts = json_files.read(path, own=True)
         folder = os.path.dirname(path)
         shards = [
-            Shard(absolute_path(each.pop("name"), folder), **each)
-            for each in facts.pop("shards", [])
+            Shard(absolute_path(entry.pop("name"), folder), **entry)
+            for entry in facts.pop("shards", [])
         ]
         return cls(path, tuple(shards), facts)
 
@@ -101,20 +87,15 @@ class Manifest:
 
     def find_shard(self, path: str) -> Shard | None:
         """Returns the entry of a record file, or None if it is not listed."""
-        wanted = [absolute_path(each) for each in _with_target(path)]
-        return next((shard for shard in self.shards if shard.path in wanted), None)
+        paths = [absolute_path(alias) for alias in _with_target(path)]
+        return next((shard for shard in self.shards if shard.path in paths), None)
 
 
 def find_records(patterns: str) -> list[str]:
     """Returns the record files that match comma-separated globs.
 
-    See `files.expand_globs`.
-
     Globs such as `records/*` also match the files that record creation writes next to
     its shards. These are left out.
-
-    Raises:
-        InputError: A glob matches no other file.
     """
     suffixes = (SUFFIX, STATS_SUFFIX, COMPLETED_SUFFIX)
     return files.expand_globs(patterns, "record", without=suffixes)
@@ -125,12 +106,8 @@ def manifests_next_to(
 ) -> list[Manifest]:
     """Reads all manifests in the folders of the given record files, sorted by path.
 
-    Args:
-        paths: Record files. For links, the folders of their targets are read too.
-        skip_damaged: Whether to leave out damaged manifests instead of raising.
-
-    Raises:
-        InputError: A manifest is damaged.
+    If a record file is a link, the folder of its target is read too. A damaged manifest
+    raises `InputError`, unless `skip_damaged` is true.
     """
     folders: dict[str, str] = {}
     for path in itertools.chain.from_iterable(map(_with_target, paths)):

@@ -28,21 +28,16 @@ def check_is_own(
     reason: str,
     remedy: str,
 ) -> None:
-    """Checks that existing outputs were written by bert-tf.
+    """Raises `InputError` if an output exists in a folder, but none of the marks.
 
-    Args:
-        folder: The output folder.
-        outputs: The names in it that the program writes.
-        marks: The names which show, each of them, that bert-tf has written the outputs.
-        reason: Why an output without a mark is not replaced, for the message.
-        remedy: A sentence for the message, such as "Give another output_dir".
-
-    Raises:
-        InputError: An output exists, and no mark does.
+    `outputs` and `marks` are names in the folder. One mark is enough to show that
+    bert-tf has written the outputs. The message contains `reason`, which says why an
+    output without a mark is not replaced, and `remedy`, such as "Give another
+    output_dir".
     """
-    found = first_existing(folder, outputs)
-    if found and not first_existing(folder, marks):
-        raise refusal(found, f"but {reason}", remedy)
+    output = first_existing(folder, outputs)
+    if output and not first_existing(folder, marks):
+        raise refusal(output, f"but {reason}", remedy)
 
 
 def first_existing(folder: str, names: Iterable[str]) -> str | None:
@@ -56,21 +51,16 @@ def first_existing(folder: str, names: Iterable[str]) -> str | None:
 
 
 def first_foreign(folder: str, is_own: Callable[[str], Any]) -> str | None:
-    """Returns the first file or empty folder in a folder that may not be removed.
+    """Returns the first name in a folder for which `is_own` is false, or None.
 
-    Args:
-        folder: The folder, which may be absent.
-        is_own: Whether a name, relative to the folder, is that of a file of the kind
-            that will be written.
+    A name is the relative path of a file or empty subfolder, as `names_in` yields it.
+    The folder may be absent.
     """
     return next((name for name in names_in(folder) if not is_own(name)), None)
 
 
 def names_in(folder: str) -> Iterator[str]:
-    """Yields the relative paths of all files in a folder and its subfolders.
-
-    The name of an empty subfolder ends with a slash.
-    """
+    """Yields the relative paths of all files in a folder; of an empty subfolder, `name/`."""
     for name in files.list_folder(folder):
         path = os.path.join(folder, name)
         if not files.gfile().isdir(path):
@@ -82,16 +72,7 @@ def names_in(folder: str) -> Iterator[str]:
 
 
 def check_is_not_input(source: str, folder: str, names: Iterable[str]) -> None:
-    """Checks that no output file replaces a file that is read.
-
-    Args:
-        source: The file that is read.
-        folder: The output folder.
-        names: The names of the output files.
-
-    Raises:
-        InputError: The file is in the output folder and has the name of an output file.
-    """
+    """Raises `InputError` if `source`, which is read, is one of the output files."""
     for name in names:
         if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
             reason = f"because {name} is the name of an output file"

@@ -12,14 +12,7 @@ from bert_tf.errors import InputError
 
 
 def check_is_regular(path: str) -> None:
-    """Checks that a local path is a regular file.
-
-    Reading a pipe or a device may block.
-
-    Raises:
-        InputError: The path exists and is a pipe, a device or a socket; or it starts
-            with file://.
-    """
+    """Refuses file:// and local paths of pipes, devices and sockets, whose reading may block."""
     check_no_file_scheme(str(path))
     if (
         "://" not in str(path)
@@ -33,12 +26,7 @@ def check_is_regular(path: str) -> None:
 
 
 def exists(path: str) -> bool:
-    """Returns whether there is a local file or folder.
-
-    Raises:
-        InputError: That is unknown, because the user may not read its folder; or as in
-            `check_utf8`.
-    """
+    """Returns whether a local path exists; raises `InputError` if its folder may not be read."""
     check_utf8(path)
     try:
         os.stat(path)
@@ -50,11 +38,7 @@ def exists(path: str) -> bool:
 
 
 def check_utf8(path: str) -> None:
-    """Checks that a path is UTF-8, as TensorFlow needs it.
-
-    Raises:
-        InputError: It is not.
-    """
+    """Checks that a path is UTF-8, as TensorFlow needs it."""
     try:
         path.encode()
     except UnicodeEncodeError as error:
@@ -64,24 +48,14 @@ def check_utf8(path: str) -> None:
 
 
 def check_no_file_scheme(path: str) -> None:
-    """Checks that a path is UTF-8, and does not start with file://.
-
-    Local paths are recognized by their form.
-
-    Raises:
-        InputError: It is not, or does.
-    """
+    """Checks that a path is UTF-8, and not file://: only paths without :// count as local."""
     check_utf8(path)
     if path.startswith("file://"):
         raise InputError(f"Give the local path without file://. Received: {path}.")
 
 
 def check_file_system(path: str) -> None:
-    """Checks that TensorFlow knows the file system of a path such as gs://bucket/run.
-
-    Raises:
-        InputError: It does not, or the path starts with file://.
-    """
+    """Checks that TensorFlow knows the file system of a path such as gs://bucket/run."""
     check_no_file_scheme(path)
     scheme, separator, _ = path.partition("://")
     if not separator:
@@ -94,7 +68,7 @@ def check_file_system(path: str) -> None:
         raise InputError(
             f"{path} is in a file system that TensorFlow does not know. Give a local "
             "path, or one of "
-            f"{', '.join(f'{each}://' for each in sorted(known) if each)}."
+            f"{', '.join(f'{name}://' for name in sorted(known) if name)}."
         )
 
 
@@ -110,15 +84,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def check_plain_name(name: str, source: str) -> None:
-    """Checks that a name in a file of a checkpoint is that of a file next to it.
-
-    Args:
-        name: The name.
-        source: The file that contains the name, for the message.
-
-    Raises:
-        InputError: The name is empty or a path.
-    """
+    """Checks that `name`, which the file `source` of a checkpoint contains, is not a path."""
     if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
         raise InputError(
             f"{source} names the file {name!r:.80}. Only names without a folder are "
@@ -145,14 +111,9 @@ def is_stdout(path: str) -> bool:
 def resolve_output(path: str, is_folder: bool = False) -> str:
     """Returns the path to write: the target of a link, else the path itself.
 
-    Args:
-        path: The path of an output, local or gs://.
-        is_folder: Whether the output is a folder.
-
     Raises:
         InputError: The path is empty, or in a file system that TensorFlow does not
-            know; or it exists and is something other than a regular file or, with
-            `is_folder`, a folder.
+            know; or it exists and is not a regular file or, with `is_folder`, a folder.
     """
     check_file_system(path)
     if "://" in path:
@@ -163,9 +124,11 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
         raise InputError(f"Give the path of a {kind} to write. Received: {path!r}.")
 
     path = path.rstrip("/") or "/"
-    found = _KINDS[stat.S_IFMT(os.stat(path).st_mode)] if os.path.exists(path) else kind
-    if found != kind:
-        raise InputError(f"{path} is a {found}. Give the path of a new {kind}.")
+    actual = (
+        _KINDS[stat.S_IFMT(os.stat(path).st_mode)] if os.path.exists(path) else kind
+    )
+    if actual != kind:
+        raise InputError(f"{path} is a {actual}. Give the path of a new {kind}.")
 
     # Of a link, its target is written.
     has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(
@@ -177,18 +140,13 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
 def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
     """Checks, before the work of a program, that its output file can be written.
 
-    Args:
-        path: The file to write, local or gs://, or the standard output.
-        inputs: The files that the program reads.
-
-    Raises:
-        InputError: See `resolve_output`; or the file is an input too, also under
-            another name, or its folder cannot be written.
+    The path may be the standard output. It must not be one of the `inputs`, also under
+    another name.
     """
     target = path if is_stdout(path) else resolve_output(path)
-    for each in inputs if "://" in path or os.path.exists(target) else ():
-        is_local = os.path.isfile(each) and os.path.isfile(target)
-        if each == path or (is_local and os.path.samefile(each, target)):
+    for source in inputs if "://" in path or os.path.exists(target) else ():
+        is_local = os.path.isfile(source) and os.path.isfile(target)
+        if source == path or (is_local and os.path.samefile(source, target)):
             raise InputError(f"output_file {path} is an input too. Give another name.")
 
     if "://" in target or is_stdout(target):
@@ -206,13 +164,5 @@ def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
 
 
 def check_output_folder(folder: str, name: str) -> None:
-    """Checks, before the work of a program, that it can write to its output folder.
-
-    Args:
-        folder: The folder, local or gs://, which may be absent.
-        name: The file, which the message names.
-
-    Raises:
-        InputError: See `check_output_file`; or the path is not that of a folder.
-    """
+    """Checks, before the work of a program, that it can write the file `name` to a folder."""
     check_output_file(os.path.join(resolve_output(folder, is_folder=True), name))

@@ -20,37 +20,25 @@ _DTYPES["BOOL"] = "?"
 def to_safetensors(
     arrays: Mapping[str, np.ndarray], metadata: dict[str, str] | None = None
 ) -> bytes:
-    """Returns the bytes of a safetensors file.
-
-    Args:
-        arrays: Tensors by name.
-        metadata: Entries of the file's `__metadata__`, or None for no metadata.
-    """
+    """Returns the bytes of a safetensors file, with `metadata` as its `__metadata__`."""
     # `np.ascontiguousarray` would give a scalar the shape (1,).
     contiguous = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     return safetensors.numpy.save(contiguous, metadata)
 
 
 def from_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
-    """Returns the tensors of a safetensors file.
-
-    Bfloat16 tensors are converted to float32.
-
-    Args:
-        content: The bytes of the file.
-        path: The path of the file, for error messages.
+    """Returns the tensors of a safetensors file, bfloat16 tensors as float32.
 
     Raises:
-        InputError: The file is damaged, or a tensor has a dtype that numpy does not
-            support.
+        InputError: The file is damaged, or NumPy does not have the dtype of a tensor.
     """
     try:
         tensors = safetensors.deserialize(content)
         return {
-            name: _array(each["dtype"], each["data"], f"{path}: {name}").reshape(
-                each["shape"]
+            name: _array(entry["dtype"], entry["data"], f"{path}: {name}").reshape(
+                entry["shape"]
             )
-            for name, each in tensors
+            for name, entry in tensors
         }
     except InputError:
         raise

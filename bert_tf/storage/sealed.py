@@ -17,10 +17,7 @@ FACTS_SHA256 = "facts_sha256"
 
 
 def sha256_of_values(values: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of JSON values, except `facts_sha256`.
-
-    The layout has no effect.
-    """
+    """Returns the SHA-256 of JSON values, except `facts_sha256`, whatever their layout."""
     read_back = json.loads(json.dumps(values))
     read_back.pop(FACTS_SHA256, None)
     return files.sha256(json.dumps(read_back, sort_keys=True).encode())
@@ -47,11 +44,7 @@ def checksums(folder: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def changed_files(folder: str, stated: Mapping[str, str | None]) -> Iterator[str]:
-    """Yields the paths of the files whose SHA-256 is not the stated one.
-
-    Raises:
-        InputError: A file is missing or cannot be read.
-    """
+    """Yields the paths of the files whose SHA-256 is not the stated one."""
     for name, checksum in stated.items():
         path = os.path.join(folder, name)
         if files.sha256_of_file(path) != checksum:
@@ -61,11 +54,7 @@ def changed_files(folder: str, stated: Mapping[str, str | None]) -> Iterator[str
 def verify_checksum(
     path: str, actual: str, expected: str | None, listed_in: str
 ) -> None:
-    """Compares the SHA-256 of a file with the one that another file lists.
-
-    Raises:
-        InputError: They differ.
-    """
+    """Raises `InputError` if the SHA-256 of a file is not the one that `listed_in` lists."""
     if actual != expected:
         raise InputError(
             f"{path} is damaged or was replaced: its SHA-256 differs from the one in "
@@ -74,11 +63,7 @@ def verify_checksum(
 
 
 def verify_facts(path: str, facts: Mapping[str, Any]) -> None:
-    """Checks that the facts that were read from a path are as they were written.
-
-    Raises:
-        InputError: Their checksum is missing or differs.
-    """
+    """Raises `InputError` if the facts that were read from a path do not have their checksum."""
     actual = sha256_of_values(facts)
     expected = facts.get(FACTS_SHA256)
     verify_checksum(path, actual, expected, os.path.basename(path))

@@ -28,24 +28,14 @@ _GZIP_MAGIC = b"\x1f\x8b\x08"  # as the length of a record, more than half a meg
 
 
 def open_records(path: str) -> Any:
-    """Returns a `tf.data.TFRecordDataset` of a file.
-
-    Raises:
-        InputError: As in `compression`.
-    """
+    """Returns a `tf.data.TFRecordDataset` of a file, compressed or not."""
     import tensorflow as tf
 
     return tf.data.TFRecordDataset(path, compression(path))
 
 
 def compression(path: str) -> str:
-    """Returns the compression for `tf.data.TFRecordDataset`: "GZIP", or "" for none.
-
-    The first bytes of the file decide, not its name.
-
-    Raises:
-        InputError: The path is not that of a regular file, or the file cannot be read.
-    """
+    """Returns "GZIP" or "", as the first bytes of a file show, for `tf.data.TFRecordDataset`."""
     # Reading from a named pipe would block.
     if files.gfile().isdir(path):
         raise InputError(
@@ -61,7 +51,7 @@ def compression(path: str) -> str:
 def read_frames(path: str) -> Iterator[tuple[str, bytes]]:
     """Yields each record of a file with its state: `INTACT` or `DAMAGED`.
 
-    If the end of the file cannot be read, the last pair is `LOST` and no record.
+    If the end of the file cannot be read, the last pair is `LOST` and an empty record.
     """
     with files.gfile().GFile(path, "rb") as raw:
         file = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw

@@ -89,11 +89,9 @@ class WeightsFolder:
     Attributes:
         arrays: Each variable by its google-research/bert name.
         config: The keys of `bert_config.json`.
-        vocabulary: The entries in the order of their ids, or None if the folder has no
-            vocabulary.
+        vocabulary: The entries in the order of their ids, or None.
         do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
-        extra: Other values from `weights.json`, such as `labels` (list of strings) or
-            `step`.
+        extra: Other values from `weights.json`, such as `labels` or `step`.
     """
 
     arrays: dict[str, np.ndarray]
@@ -128,22 +126,10 @@ def write_into(
     do_lower_case: bool | None,
     extra: Mapping[str, Any],
 ) -> None:
-    """Writes the files of a weights folder, but not atomically.
+    """Writes the files of a weights folder; the caller makes this atomic.
 
-    Atomicity is up to the caller.
-
-    Args:
-        folder: The folder, local or gs://.
-        arrays: Each variable by its google-research/bert name.
-        config: The keys of `bert_config.json`.
-        vocabulary: The entries in the order of their ids, or None to write no
-            `vocab.txt`.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
-        extra: Further JSON values for `weights.json`, such as `labels` or `step`; not
-            those of `RESERVED_FACTS`.
-
-    Raises:
-        InputError: The folder cannot be written.
+    The arguments are the attributes of `WeightsFolder`. `extra` must not have the keys
+    in `RESERVED_FACTS`.
     """
     content = to_safetensors(arrays)
     facts = {
@@ -171,14 +157,7 @@ def is_weights_folder(path: str) -> bool:
 
 
 def read_weights_folder(folder: str) -> WeightsFolder:
-    """Reads a weights folder and verifies its checksums.
-
-    Args:
-        folder: The folder, local or gs://.
-
-    Raises:
-        InputError: A file is missing, damaged, or from another weights folder.
-    """
+    """Reads a weights folder, and verifies its checksums."""
     facts = read_facts(folder)
 
     weights_path = posixpath.join(folder, WEIGHTS_FILE)
@@ -214,11 +193,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
 def read_facts(folder: str) -> dict[str, Any]:
     """Reads the `weights.json` of a weights folder, and verifies its checksum.
 
-    Returns:
-        The values, without those that the programs use and that are null.
-
-    Raises:
-        InputError: The file is missing, damaged, or of another format.
+    Facts that the programs use are left out if they are null.
     """
     path = posixpath.join(folder, FACTS_FILE)
     facts = json_files.read(path, own=True)
@@ -238,21 +213,13 @@ def read_facts(folder: str) -> dict[str, Any]:
 
 
 def read_vocabulary(path: str) -> list[str]:
-    r"""Reads a `vocab.txt`: one entry per line.
-
-    The id of an entry is its line number from 0.
+    r"""Reads a `vocab.txt`: one entry per line, whose id is the line number from 0.
 
     Lines end with \n or \r\n only, because entries may contain other line separators.
     As in the released `load_vocab`, white space around an entry is removed, except from
     two entries of the released Chinese vocabulary (U+2028 and ##U+2028). A byte order
     mark and empty lines at the end are dropped. This function does not check the
-    entries; `BertTokenizer` does.
-
-    Args:
-        path: The file, UTF-8, local or gs://.
-
-    Raises:
-        InputError: The file is missing or not UTF-8, or its line ends are CR.
+    entries; `load_vocabulary` does.
 
     Source: google-research/bert `tokenization.load_vocab`.
     """

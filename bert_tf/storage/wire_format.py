@@ -22,14 +22,10 @@ _INT64_LIST = 3  # field numbers in tensorflow.Feature
 
 
 def encode(columns: Sequence[tuple[str, str, np.ndarray]]) -> list[bytes]:
-    """Serializes a batch of examples.
+    """Serializes B examples, each as a `tf.train.Example`.
 
-    Args:
-        columns: Name, dtype and values [B, ...] of each feature; see
-            `features.Feature`. Values of an int64 feature may have any integer dtype.
-
-    Returns:
-        B serialized `tf.train.Example`s.
+    `columns` has the name, dtype and values [B, ...] of each feature; see
+    `record_format.Feature`. Values of an int64 feature may have any integer dtype.
     """
     entries = [
         _field(1, _entry(name, dtype, values)) for name, dtype, values in columns

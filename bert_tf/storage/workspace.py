@@ -24,7 +24,7 @@ class Workspace:
     Attributes:
         path: The folder, local or gs://. Nothing is written before `locked`.
         content: The content of the folder, for messages, such as "run".
-        parameter: The parameter with the path of the folder.
+        parameter: The name of the parameter with the path, for messages.
         lock: The name of the lock file; not needed if the folder is only checked.
     """
 
@@ -35,15 +35,10 @@ class Workspace:
     _is_locked = False
 
     def check_owned(self, marks: Iterable[str], outputs: Iterable[str]) -> None:
-        """Checks that the program replaces no files of others.
+        """Raises `InputError` if an output exists in the folder, but none of the marks.
 
-        Args:
-            marks: Names of files which show, each of them, that the program has written
-                the folder.
-            outputs: The names that the program writes.
-
-        Raises:
-            InputError: An output exists, and no mark does.
+        Both are names of files. One mark is enough to show that the program has written
+        the folder.
         """
         reason = f"{self.path} contains no {self.content} of bert-tf"
         remedy = f"Give another {self.parameter}"
@@ -54,18 +49,14 @@ class Workspace:
         """Creates the folder, locks it until the context ends, and removes leftovers.
 
         A context inside another one of the same object has no effect. After an error, a
-        new folder into which nothing was written is removed.
-
-        Args:
-            busy: What another process does that has the lock, for the message.
-            wait: Whether to wait for the end of this process.
+        new folder into which nothing was written is removed. If another process has the
+        lock, the program waits or, without `wait`, raises an `InputError`, whose
+        message starts with `busy`: what the other process does.
 
         Yields:
             The descriptor of the lock file; processes that inherit it have the lock
-            too. None if the folder is not local, or if it is already locked.
-
-        Raises:
-            InputError: Another process has the lock, or the folder cannot be written.
+            too. None if the folder is not local, or if this object has locked it
+            already.
         """
         if self._is_locked or "://" in self.path:
             yield None

@@ -23,19 +23,8 @@ def execute(
 ) -> dict[PlannedRun, str]:
     """Executes the runs that have no result, after a check of the values of the grid.
 
-    Args:
-        plan: The runs.
-        store: The files of the sweep.
-        parallel: The number of processes at a time, at least 1.
-        keep_all: Whether to keep the weights of all runs; otherwise, only those of the
-            best one.
-
-    Returns:
-        For each run that failed, the line that states the error.
-
-    Raises:
-        InputError: The program refuses a value or a flag, or the folder contains
-            another sweep or files of others, or cannot be written.
+    Returns the error message of each failed run. Unless `keep_all` is true, only the
+    best run keeps its weights.
     """
     failed: dict[PlannedRun, str] = {}
     with store.locked() as lock:
@@ -73,17 +62,10 @@ def execute(
 
 
 def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -> None:
-    """Checks that the program accepts each value, with the first ones of other flags.
+    """Checks that the program accepts each value, with the first values of other flags.
 
-    Nothing is written into the folder of the sweep.
-
-    Args:
-        plan: The runs.
-        pairs: The values to check, with the names of their flags.
-        parallel: The number of processes at a time.
-
-    Raises:
-        InputError: The program refuses a value or a flag.
+    `pairs` has the names of flags and the values. Nothing is written into the folder of
+    the sweep.
     """
     if pairs:
         _LOGGER.info("Checking the flags and the values of the grid.")
@@ -111,16 +93,8 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
 def _start(command: Sequence[str], log: str, **options: Any) -> tuple[Any, int]:
     """Starts a process whose stdout and stderr are appended to a log.
 
-    The process has a session of its own, so that Ctrl-C in a terminal reaches only the
-    sweep.
-
-    Args:
-        command: The words of the command.
-        log: The path of the log.
-        **options: Further options of the process.
-
-    Returns:
-        The process, and the size of the log before it.
+    Returns the process, and the size of the log before it. The process has a session of
+    its own, so that Ctrl-C in a terminal reaches only the sweep.
     """
     files.make_folder(os.path.dirname(log))
     with files.explain_write_errors(log), open(log, "ab") as output:
@@ -157,15 +131,10 @@ def run_commands(
 ) -> Generator[tuple[PlannedRun, str], None, None]:
     """Runs commands, and yields each run with its error when its process has ended.
 
-    If the sweep is stopped or an exception occurs, the running processes receive
-    SIGTERM, after which a run saves a checkpoint.
-
-    Args:
-        commands: The words of the command of each run, in the order in which they
-            start.
-        log: Returns the path of the log of a run.
-        parallel: The number of processes at a time.
-        inherited: File descriptors that the processes inherit.
+    The error is "" if the run succeeded. The commands start in their order, `parallel`
+    at a time, and inherit the file descriptors `inherited`. If the sweep is stopped or
+    an exception occurs, the running processes receive SIGTERM, after which a run saves
+    a checkpoint.
     """
     waiting = list(commands)
     active: dict[PlannedRun, tuple[Any, int]] = {}

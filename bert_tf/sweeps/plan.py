@@ -48,12 +48,7 @@ Values = tuple[tuple[str, str], ...]
 
 @dataclasses.dataclass(frozen=True)
 class PlannedRun:
-    """A run of a sweep.
-
-    Attributes:
-        values: The value of each flag of the grid, as the user wrote it.
-        seed: The seed.
-    """
+    """A run of a sweep: for each flag of the grid, a value as the user wrote it, and a seed."""
 
     values: Values
     seed: int
@@ -77,11 +72,9 @@ class Plan:
     """The runs of a sweep.
 
     Attributes:
-        grid: The values of each flag of the grid.
         seeds: The number of runs for each cell; their seeds are 1, 2, 3, ...
         program: One of `PROGRAMS`.
         flags: The flags that all runs have, as words of a command line.
-        output_dir: The folder of the sweep.
     """
 
     grid: Grid
@@ -91,10 +84,7 @@ class Plan:
     output_dir: str
 
     def cells(self) -> list[Values]:
-        """Returns the combinations of values.
-
-        The first flag of the grid varies slowest.
-        """
+        """Returns the combinations of values; the first flag of the grid varies slowest."""
         columns = (
             [(name, value) for value in values] for name, values in self.grid.items()
         )
@@ -129,19 +119,10 @@ class Plan:
 def make_plan(
     grid: Sequence[str], seeds: int, output_dir: str, command: Sequence[str]
 ) -> Plan:
-    """Returns the runs of a sweep.
+    """Returns the runs of a sweep, after a check of the arguments.
 
-    Args:
-        grid: Texts such as "learning_rate=5e-5,4e-5", one for each flag.
-        seeds: The number of runs for each cell.
-        output_dir: The folder of the sweep.
-        command: The program and its flags, such as ["run_classifier.py",
-            "--task_name=MRPC"].
-
-    Raises:
-        InputError: A text is malformed, a name or a value is repeated, the program is
-            unknown, the command has a flag that the sweep sets, or the folder is not
-            local.
+    `grid` has a text such as "learning_rate=5e-5,4e-5" for each flag. `command` is the
+    program and its flags, such as ["run_classifier.py", "--task_name=MRPC"].
     """
     if "://" in output_dir:
         raise InputError(
@@ -153,12 +134,7 @@ def make_plan(
 
 
 def parse_grid(texts: Sequence[str]) -> Grid:
-    """Returns the values of each flag of the grid.
-
-    Raises:
-        InputError: A text has no name or no value, a name or a value is repeated, or
-            runs with different values of a flag cannot be compared.
-    """
+    """Returns the values of each flag of the grid, after a check of names and values."""
     grid: Grid = {}
     for text in texts:
         name, _, listed = text.partition("=")
@@ -180,14 +156,14 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 
 def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of the program, and its flags and those of the sweep."""
-    given = command[0] if command else "no program"
-    name = os.path.basename(given).removesuffix(".py")
+    """Returns the name of the program, and its flags with the ones that the sweep needs."""
+    first_word = command[0] if command else "no program"
+    name = os.path.basename(first_word).removesuffix(".py")
     # It may be the name of a console script.
     program = name.removeprefix("bert-tf-").replace("-", "_")
     if program not in PROGRAMS:
         raise InputError(
-            f"The program must be one of {', '.join(PROGRAMS)}. Received: {given}. "
+            f"The program must be one of {', '.join(PROGRAMS)}. Received: {first_word}. "
             "Give it with its flags after --, such as -- run_classifier.py "
             "--task_name=MRPC."
         )

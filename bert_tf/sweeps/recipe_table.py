@@ -20,14 +20,14 @@ _FORMULAS: tuple[tuple[str, Callable[[float], float]], ...] = (
 
 def metrics_of(run: str) -> dict[str, float]:
     """Returns the metrics of a run, by name; {} if it has no results yet."""
-    found = {}
+    metrics = {}
     for name in ("eval_results.txt", "test_results.txt"):
         path = os.path.join(run, name)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 pairs = (line.split(" = ") for line in file if " = " in line)
-                found.update({key: float(value) for key, value in pairs})
-    return found
+                metrics.update({key: float(value) for key, value in pairs})
+    return metrics
 
 
 def runs_of(folder: str) -> dict[str, dict[str, float]]:
@@ -39,7 +39,8 @@ def runs_of(folder: str) -> dict[str, dict[str, float]]:
 def best_run(folder: str, metric: str) -> str | None:
     """Returns the run with the highest value of a metric; None if no run has it.
 
-    Of several equal runs, only one keeps its weights after a sweep. It is that run.
+    Of several equal runs, only one keeps its weights after a sweep. This run is
+    returned.
     """
     values = {
         run: metrics[metric]
@@ -71,7 +72,7 @@ def best_setting(folder: str, metric: str) -> list[str]:
 
 
 def values_for(folder: str, formula: str, choice: str) -> list[float]:
-    """Returns the values of a formula for the chosen runs; see above."""
+    """Returns the values of a formula for the runs that `choice` selects."""
     name, function = _parse(formula)
     runs = runs_of(folder)
     kind, _, metric = choice.partition(":")

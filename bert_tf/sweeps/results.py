@@ -22,14 +22,7 @@ _OF_CELL = ("std", "best", "failed", "degenerate")
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """The runs with one combination of values.
-
-    Attributes:
-        values: The values, with the names of their flags.
-        runs: The runs that have a result, in the order of their seeds, with their
-            results.
-        failed: The number of runs without a result.
-    """
+    """A combination of values, the results of its runs, and its number of failed runs."""
 
     values: Values
     runs: dict[PlannedRun, DevResult]
@@ -48,15 +41,17 @@ class Cell:
         Results that are not finite count as no result.
         """
         finite = [
-            each.value for each in self.runs.values() if math.isfinite(each.value)
+            result.value for result in self.runs.values() if math.isfinite(result.value)
         ]
         if not finite:
             return {}
-        found = {
+        figures = {
             "mean": statistics.fmean(finite),
             "best": self.runs[best_run(self.runs)].value,
         }
-        return {**found, "std": statistics.stdev(finite)} if len(finite) > 1 else found
+        return (
+            {**figures, "std": statistics.stdev(finite)} if len(finite) > 1 else figures
+        )
 
     def row(self, decimals: int) -> dict[str, str]:
         """Returns the texts of the row, by column."""
@@ -77,10 +72,7 @@ class Cell:
 
 
 def best_run(results: Mapping[PlannedRun, DevResult]) -> PlannedRun:
-    """Returns the run with the best value, the first of equal ones.
-
-    NaN is the worst value.
-    """
+    """Returns the run with the best value, the first of equal ones; NaN is the worst value."""
 
     def rank(run: PlannedRun) -> float:
         value = results[run].value
@@ -96,20 +88,18 @@ def make_cells(
     results: Mapping[PlannedRun, DevResult],
     failed: Collection[PlannedRun],
 ) -> list[Cell]:
-    """Returns the cells of a sweep, in the order of the given combinations of values.
-
-    Args:
-        values: The combinations.
-        results: The runs that have a result.
-        failed: The runs that have none.
-    """
+    """Returns the cells of a sweep, in the order of the given combinations of values."""
     return [
         Cell(
-            each,
-            {run: result for run, result in results.items() if run.values == each},
-            sum(run.values == each for run in failed),
+            cell_values,
+            {
+                run: result
+                for run, result in results.items()
+                if run.values == cell_values
+            },
+            sum(run.values == cell_values for run in failed),
         )
-        for each in values
+        for cell_values in values
     ]
 
 
@@ -136,7 +126,9 @@ def as_table(cells: Sequence[Cell]) -> str:
             f"({result.baseline:.4f})."
             for run, result in cell.degenerate.items()
         ]
-    metrics = sorted({each.metric for cell in cells for each in cell.runs.values()})
+    metrics = sorted(
+        {dev_result.metric for cell in cells for dev_result in cell.runs.values()}
+    )
     title = f"Results on the dev split ({', '.join(metrics or ['no results'])}):"
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]
     return "\n".join([title, aligned(lines), *notes])
@@ -149,11 +141,6 @@ def write_hparams_page(
 
     The runs of a cell are one group of sessions, for which the page shows the mean of
     each metric.
-
-    Args:
-        folder: The folder to write.
-        grid: The values of each flag.
-        cells: The results.
     """
     import tensorflow as tf
     from tensorboard.plugins.hparams import api

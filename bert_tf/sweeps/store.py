@@ -32,14 +32,7 @@ _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
 
 
 class SweepStore:
-    """Reads and writes the files of a sweep. Nothing is written before `locked`.
-
-    Args:
-        plan: The runs of the sweep.
-
-    Raises:
-        InputError: The folder contains files of others that would be replaced.
-    """
+    """Reads and writes the files of a sweep. Nothing is written before `locked`."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -94,13 +87,9 @@ class SweepStore:
     def locked(self) -> Iterator[int | None]:
         """Creates and locks the folder, and reads the plan of an earlier call.
 
-        Yields:
-            A file descriptor for the processes of the runs to inherit. It is locked as
-            long as this process or one of them lives. None on a file system other than
-            the local one.
-
-        Raises:
-            InputError: The folder contains another sweep, or cannot be written.
+        Yields a file descriptor for the processes of the runs to inherit, or None if
+        the file system is not local. The descriptor stays locked as long as this
+        process or one of the processes that inherit it lives.
         """
         busy = (
             f"Another sweep writes {self._dir}, or runs that it started continue after "
@@ -114,11 +103,7 @@ class SweepStore:
             yield lock
 
     def save_plan(self, keep_all: bool) -> None:
-        """Writes the plan.
-
-        Args:
-            keep_all: Whether this and all later calls keep the weights of all runs.
-        """
+        """Writes the plan; with `keep_all`, this and later calls keep the weights of all runs."""
         self._saved = {
             "program": self._plan.program,
             "flags": list(self._plan.flags),
@@ -138,11 +123,11 @@ class SweepStore:
 
     def results(self) -> dict[PlannedRun, DevResult]:
         """Returns the results of the runs that have finished, in the planned order."""
-        found = (
+        pairs = (
             (run, dev_split.read_result(self._plan.folder(run)))
             for run in self._plan.runs()
         )
-        return {run: result for run, result in found if result is not None}
+        return {run: result for run, result in pairs if result is not None}
 
     def remove_weights(self) -> None:
         """Removes the weights of finished runs except the best, unless all are kept."""

@@ -19,12 +19,9 @@ Numbers = Mapping[str, float]
 
 
 class HeadObjective:
-    """A training objective that also predicts.
+    """A training objective that also predicts; its loss is a mean over the examples.
 
-    The loss is a mean over the examples of a batch.
-
-    By default, it is the mean cross entropy of a softmax over classes, as in
-    google-research/bert `run_classifier.create_model`.
+    By default, the loss is the cross entropy of a softmax over classes.
 
     Args:
         model: The encoder with the head of the task.
@@ -34,6 +31,8 @@ class HeadObjective:
     Attributes:
         full_length: Whether the sequences of each batch must have `max_seq_length`
             positions, because the loss depends on padding.
+
+    Source: google-research/bert `run_classifier.create_model`.
     """
 
     full_length = False
@@ -57,7 +56,7 @@ class HeadObjective:
     def outputs_of_model(
         self, batch: Tensors, training: bool = False, seed: Any = None
     ) -> Tensors:
-        """Returns the outputs of the model; the arguments are those of `sums`."""
+        """Returns the outputs of the model; `Objective.sums` describes the arguments."""
         if training:
             with self.model.dropout_seeds.use(seed, share_graph):
                 return self._run_model(batch, training=True)
@@ -68,14 +67,11 @@ class HeadObjective:
         return sums["loss"] / counts[self._unit]
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
-        """Returns the metrics that are computed from `sums`.
-
-        By default, the accuracy.
-        """
+        """Returns the metrics that are computed from `sums`; by default, the accuracy."""
         return {"accuracy": sums["correct"] / counts[self._unit]}
 
     def outputs(self, batch: Tensors) -> Tensors:
-        """Returns the predictions of the model for a batch, by name.
+        """Returns the predictions by name.
 
         By default, they are `logits` and `probabilities`, float32 [B, C].
         """
@@ -83,7 +79,7 @@ class HeadObjective:
         return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
 
     def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
-        """Returns the outputs of the model, or of its head for hidden states."""
+        """Runs the model or, if the batch has cached hidden states, only its head."""
         if CACHED_FEATURES in batch:
             states, mask = batch[CACHED_FEATURES], batch[CACHED_MASK]
             return dict(self.model.outputs_of_features(states, mask, training))
@@ -92,8 +88,9 @@ class HeadObjective:
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the sum of the losses, and the numerators of the metrics.
 
-        By default, they are those of a softmax over classes. `weighted` must be applied
-        to the losses: examples without labels have the weight 0.
+        By default, the loss is the cross entropy of a softmax over classes. An override
+        must apply `weighted` to its losses, because examples without labels have the
+        weight 0.
 
         Args:
             outputs: The outputs of the model.
@@ -106,14 +103,14 @@ class HeadObjective:
         }
 
     def logits_to_learn(self, outputs: Tensors) -> Any:
-        """Returns the logits of a teacher that a student learns; see `distillation`.
+        """Returns the logits that a student learns if this objective is the teacher's.
 
         Args:
             outputs: The outputs of the teacher.
 
         Returns:
-            float32 [B, T, C], where T is the length of the sequences, or 1; here [B, 1,
-            C].
+            float32 [B, T, C], where T is the length of the sequences, or 1. By default,
+            [B, 1, C].
         """
         return outputs["logits"][:, None]
 
@@ -126,11 +123,11 @@ class HeadObjective:
     ) -> Any:
         """Returns the loss of each record with respect to a teacher: float32 [B].
 
-        By default, it is the divergence of two softmaxes over classes.
+        By default, the loss is the divergence of two softmaxes over classes.
 
         Args:
             outputs: The outputs of the student.
-            teacher: The logits of the teacher, float32; see `logits_to_learn`.
+            teacher: The result of `logits_to_learn` for the teacher: float32 [B, T, C].
             batch: The features of the batch.
             temperature: The number by which both logits are divided.
         """
@@ -138,5 +135,5 @@ class HeadObjective:
 
 
 def weighted(losses: Any, batch: Tensors, weights: str = LABEL_WEIGHTS) -> Any:
-    """Multiplies losses by a feature of the batch with weights, if the batch has it."""
+    """Multiplies losses by the feature `weights` of the batch, if the batch has it."""
     return losses * batch[weights] if weights in batch else losses

@@ -24,11 +24,9 @@ Metrics = dict[str, float]  # by name
 class TaskResults:
     """Computes the results of one split from a stream of examples.
 
-    Each task has a subclass.
-
-    Neither examples nor outputs are held in memory. `decode` converts the outputs of
-    the model for an example to its prediction, such as the tag of each word, for
-    `score` and `lines`.
+    Each task has a subclass. Neither examples nor outputs are held in memory. `decode`
+    converts the outputs of the model for an example to its prediction, such as the tag
+    of each word, and `score`, `error` and `lines` receive this prediction.
 
     Attributes:
         file_names: The names of the files with predictions.
@@ -52,7 +50,7 @@ class TaskResults:
     def decode(self, example: Any, outputs: Sequence[Outputs]) -> Any:
         """Returns the prediction for an example.
 
-        By default, the outputs for its only record.
+        By default, an example has one record, and the prediction is its outputs.
 
         Args:
             example: An example that `Task.read` returned.
@@ -65,27 +63,27 @@ class TaskResults:
         raise NotImplementedError
 
     def error(self, example: Any, prediction: Any) -> tuple[Any, Row] | None:
-        """Returns how bad a wrong prediction is, and what `errors` shows of it.
+        """Returns how bad a wrong prediction is, and the row that `errors` shows.
 
-        By default None.
+        By default, returns None, and `errors` shows nothing.
 
         Returns:
-            A number, or a tuple of numbers, that is larger for worse errors of the
-            task; and the columns of the example, its label and its prediction. None if
-            the prediction is right, or the label is not known.
+            A number, or a tuple of numbers, that is larger for worse errors; and a dict
+            with the columns of the example, its label and its prediction. None if the
+            prediction is right, or the label is not known.
         """
         return None
 
     def add(self, example: Any, prediction: Any) -> None:
-        """Adds an example to the metrics and, if its prediction is wrong, the errors.
+        """Adds an example to the metrics and, if its prediction is wrong, to `errors`.
 
         Only the worst errors are held in memory.
         """
         self.score(example, prediction)
-        found = self.error(example, prediction)
+        error = self.error(example, prediction)
         # Without this, NaN would spoil the order, and a line would be no valid JSON.
-        if found and np.isfinite(found[0]).all():
-            badness, row = found
+        if error and np.isfinite(error[0]).all():
+            badness, row = error
             self._num_errors += 1
             heapq.heappush(self._errors, (badness, -self._num_errors, row))
             if len(self._errors) > _MAX_ERRORS:
@@ -109,37 +107,34 @@ class TaskResults:
     def baseline(self) -> Metrics:
         """Returns the metrics of a constant prediction.
 
-        The prediction is the most frequent label of the split, the tag O, or no answer.
-        A metric whose value is not known is omitted. Called only if there are metrics.
+        The prediction is, depending on the task, the most frequent label of the split,
+        the tag O, or no answer. A metric whose value is not known is omitted. Called
+        only if there are metrics.
         """
         return {}
 
     def undefined(self, metric: str) -> str:
-        """Returns why a metric has no definition for the examples; "" if it has one.
+        """Returns why a metric is undefined for the examples; "" if it is defined.
 
-        Called after `metrics`, if there are metrics. Such a metric has the value 0.
+        The reason says what the split has, such as "no entity". An undefined metric has
+        the value 0. Called after `metrics`, and only if there are metrics.
 
         Args:
             metric: The metric that selects the best weights.
-
-        Returns:
-            What the split has, such as "no entity".
         """
         return ""
 
     def report(self) -> str:
-        """Returns a readable report, or "".
-
-        Called only if there are metrics.
+        """Returns a readable report, or "". Called only if there are metrics.
 
         By default, the report consists of the first examples.
         """
         return "\n".join(self._samples)
 
     def lines(self, example: Any, prediction: Any) -> Sequence[str]:
-        """Returns the text of an example in each of the files, with line ends.
+        """Returns the text of an example for each of `file_names`, with line ends.
 
-        Texts of further files are ignored.
+        Further texts are ignored.
         """
         raise NotImplementedError
 
@@ -151,19 +146,17 @@ class TaskResults:
         """Runs after the files have appeared in a folder."""
 
     def write(self, folder: str, predictions: Iterable[tuple[Any, Any]]) -> None:
-        """Writes the files of predictions.
-
-        They appear together, after the last example.
+        """Writes the files of predictions. All appear together, after the last example.
 
         Args:
             folder: The output folder.
-            predictions: Each example with its prediction; see `decode`.
+            predictions: Each example with the prediction that `decode` returned.
         """
         paths = [os.path.join(folder, name) for name in self.file_names]
         with contextlib.ExitStack() as stack:
             temporary = [*map(stack.enter_context, map(files.atomic_replace, paths))]
             opened = [
-                stack.enter_context(files.open_binary(each, "wb")) for each in temporary
+                stack.enter_context(files.open_binary(path, "wb")) for path in temporary
             ]
             for example, prediction in predictions:
                 if self.scores_predictions:
@@ -193,10 +186,9 @@ class TaskResults:
 
 
 def with_baselines(results: TaskResults) -> Metrics:
-    """Returns the metrics, and the value of each one for a constant prediction.
+    """Returns the metrics and their baselines, with names such as "accuracy_baseline".
 
-    The latter have names such as "accuracy_baseline". A baseline of 0, such as that of
-    a correlation, is omitted.
+    A baseline is the value for a constant prediction. Baselines of 0 are omitted.
     """
     values = results.metrics()
     baselines = results.baseline() if values else {}
@@ -207,8 +199,7 @@ def with_baselines(results: TaskResults) -> Metrics:
 def with_prediction(row: Row, prediction: Row) -> Row:
     """Returns a row with the columns of its prediction.
 
-    Existing columns keep their values. A column of the prediction whose name exists
-    gets the prefix `predicted_`.
+    A column of the prediction gets the prefix `predicted_` if the row has its name.
     """
     row = dict(row)
     for name, value in prediction.items():

@@ -1,7 +1,4 @@
-"""The place of a data set, its splits, and what is counted in them.
-
-`RowCounts` counts the unusual rows of a split, and decides about skipped rows.
-"""
+"""The location of a data set, its splits, and the counts of their unusual rows."""
 
 import dataclasses
 import hashlib
@@ -154,25 +151,25 @@ class DataLocation:
             raise InputError(
                 f"There is no {kind} data. Give data_dir, or a {kind} file."
             )
-        found = [
-            each
+        existing = [
+            file
             for name in names
-            for each in (name, f"{name}.gz")
-            if files.is_file(os.path.join(folder, each))
+            for file in (name, f"{name}.gz")
+            if files.is_file(os.path.join(folder, file))
         ]
 
-        if not found:
+        if not existing:
             others = f", nor {', '.join(names[1:])}" if names[1:] else ""
             raise InputError(
                 f"There is no file {names[0]} in {folder}{others}. Give one of these "
                 f"files, or give the file as {kind}_file."
             )
-        if only_one and len({name.removesuffix(".gz") for name in found}) > 1:
+        if only_one and len({name.removesuffix(".gz") for name in existing}) > 1:
             raise InputError(
-                f"{folder} has several {kind} files: {', '.join(found)}. Remove all "
+                f"{folder} has several {kind} files: {', '.join(existing)}. Remove all "
                 f"but one of them, or give the file as {kind}_file."
             )
-        return os.path.join(folder, found[0])
+        return os.path.join(folder, existing[0])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,11 +191,7 @@ class FileSource:
     table_format: TableFormat = TableFormat()  # noqa: RUF009 it is immutable
 
     def fingerprint(self) -> str:
-        """Returns the SHA-256 of the file, and what is read of it.
-
-        Raises:
-            InputError: The file is missing, is not a regular file or cannot be read.
-        """
+        """Returns text with the SHA-256 of the file and with the part of it that is read."""
         text = f"SHA-256 {files.sha256_of_file(self.name)}"
         if self.selection:
             text += f" {self.selection}"
@@ -210,11 +203,11 @@ class FileSource:
 
 
 def share_of(*texts: Any) -> float:
-    """Returns a hash of texts in [0, 1); case and white space have no effect.
+    """Returns a hash of texts in [0, 1) that ignores case and white space.
 
     Equal texts are therefore in one split, also if they are in several rows.
     """
-    text = "\0".join(" ".join(str(each).split()).casefold() for each in texts)
+    text = "\0".join(" ".join(str(value).split()).casefold() for value in texts)
     encoded = text.encode("utf-8", "surrogatepass")
     digest = hashlib.blake2b(encoded, digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2**64
@@ -227,10 +220,10 @@ class Split:
     Attributes:
         kind: One of `KINDS`.
         source: The file, or the part of a data set, that contains the examples. It has
-            a `name`, the path of the file or another text for messages, and a method
-            `fingerprint`, which returns text that differs if the content differs.
-        suffix: Distinguishes splits, such as "mismatched"; usually "" for the first
-            one. The suffix is also the end of the names of metrics and of output files.
+            a `name` for messages, such as the path, and a method `fingerprint`, which
+            returns text that differs if the content differs.
+        suffix: Distinguishes splits of a kind, such as "mismatched"; usually "" for the
+            first one. It is the end of the names of metrics and of output files.
         limit: The maximum number of examples to read, from the start; 0 reads all.
     """
 
@@ -258,9 +251,9 @@ class RowCounts(Counter[str]):
 
     Attributes:
         num_read: The number of examples.
-        notes: Sentences about the split that are saved with its records: "first" has
-            the first row of each reason, "read" what was read, such as the columns, and
-            "warnings" what is repeated at the end of the run.
+        notes: Sentences that are saved with the records of the split. "first" has the
+            first row of each reason, "read" says what was read, such as the columns,
+            and "warnings" is repeated at the end of the run.
     """
 
     def __init__(self) -> None:
@@ -270,12 +263,10 @@ class RowCounts(Counter[str]):
         self.notes: defaultdict[str, list[str]] = defaultdict(list)
 
     def add(self, reason: str, row: str, is_skipped: bool = False) -> None:
-        """Counts a row.
+        """Counts a row under a reason, such as "short rows skipped".
 
-        Args:
-            reason: The reason, such as "short rows skipped".
-            row: The file, the place and the value of the row.
-            is_skipped: Whether the row gives no example.
+        `row` has the file, the line and the value for messages. `is_skipped` means that
+        the row gives no example.
         """
         if reason not in self:
             self.notes["first"].append(
@@ -287,9 +278,7 @@ class RowCounts(Counter[str]):
     def report_labels(self, labels: Counter[str], split: Split) -> None:
         """Adds the labels of a split to the notes, and a warning about similar ones.
 
-        Args:
-            labels: The number of examples with each label, and with "" for none.
-            split: The split.
+        `labels` has the number of examples with each label, and with "" for no label.
         """
         missing = labels.pop("", 0) + self[WITHOUT_LABEL]
         ranked = [*dict(labels.most_common())]
@@ -318,14 +307,10 @@ class RowCounts(Counter[str]):
             )
 
     def check(self, name: str, allow_skipped: bool) -> None:
-        """Decides about the skipped rows of a split that was read.
-
-        Args:
-            name: The split.
-            allow_skipped: Whether more than half of the rows may be skipped.
+        """Adds a warning to the notes if over 10 % of the rows of a split are skipped.
 
         Raises:
-            InputError: More than half of the rows were skipped.
+            InputError: More than half are skipped, and `allow_skipped` is False.
         """
         share = self._num_skipped / max(self.num_read + self._num_skipped, 1)
         first = " ".join(self.notes["first"])

@@ -88,21 +88,14 @@ def ending_without_gz(path: str) -> str:
 
 
 def place_of(path: str, number: int) -> str:
-    """Returns the file and the line, or the row of a Parquet file, for messages.
-
-    Args:
-        path: The file.
-        number: The number of the line or row, from 1.
-    """
+    """Returns text for messages: the file, and the line or Parquet row (from 1)."""
     return f"{path}, {'row' if path.lower().endswith('.parquet') else 'line'} {number}"
 
 
 def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     r"""Yields the number of each line, from 1, and the line without \n or \r\n.
 
-    Args:
-        path: The file; gzip is unpacked.
-        encoding: See `files.read_lines`.
+    The file may be packed with gzip. The encoding None means UTF-8.
 
     Raises:
         InputError: The file is missing, is not a regular file or has another encoding.
@@ -123,24 +116,21 @@ def column_values(
     remedy: str | None = None,
     is_released: bool = False,
 ) -> Iterator[tuple[int, list[Any]]]:
-    """Yields the number of each row, and its values in some columns; see `rows`.
+    """Yields the number of each row of a table, and its values in some columns.
+
+    `rows` describes the arguments that are not listed here.
 
     Args:
-        path: A table.
         columns: The names of the columns; the value of None is None.
         optional: The columns that may be missing; a missing value is None.
         parameters: For each column, the parameter that names it, for error messages; or
             ().
-        with_row: Whether a dict with the values of all columns is added to the values
-            of a row.
-        table_format: See `rows`.
-        header: See `rows`.
+        with_row: Whether a dict with the values of all columns is added to the values.
         remedy: The end of the message about a missing column, if it differs from the
             usual one.
-        is_released: See `rows`.
 
     Raises:
-        InputError: A column is missing, or as in `rows`.
+        InputError: A column is missing, or `rows` raises the error.
     """
     form = table_format or TableFormat()
     has_names = form.header and form.ending_of(path) in (".csv", ".tsv")
@@ -180,24 +170,20 @@ def rows(
     """Yields the number of each row of a table, and the row's values by column.
 
     The number of a row is the number of its first line, from 1; in a Parquet file, the
-    number of the row. The values of a `.tsv` or `.csv` file are texts.
+    number of the row. The values of a `.tsv` or `.csv` file are texts. InputError is
+    raised if the file is missing or not in its format, or if a row is malformed.
 
     Args:
         path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet`
             file. The text files may be packed with gzip.
         check: Checks the names of the columns: once, or for each line of a `.jsonl`
             file.
-        table_format: The form of the file; None for UTF-8 and the format of the file's
-            name.
-        header: For text files whose first line may be a row.
+        table_format: None means UTF-8, and the format that the file's name says.
+        header: Names the columns of a text file whose first line may be a row.
         is_released: Whether the file is a tab-separated one of a public data set. It
             may have any name, and its rows may lack their last fields, whose values are
             None.
         only: The columns to read from a Parquet file; None for all.
-
-    Raises:
-        InputError: The file is missing or is not in the format of its name, or a row is
-            malformed.
     """
     encoding = table_format.encoding if table_format else None
     form = table_format or TableFormat()
@@ -231,20 +217,11 @@ def check_columns(
     parameters: Sequence[str],
     remedy: str,
 ) -> None:
-    """Checks that columns exist, and that no two columns have the name of one of them.
+    """Raises InputError if one of the columns is missing, or exists several times.
 
-    Args:
-        place: The file, and the line if the line has its own columns.
-        existing: The names of all columns.
-        columns: The columns that must exist; None is ignored.
-        optional: The columns that may be missing.
-        parameters: For each of `columns`, the parameter that names it, for the message;
-            or ().
-        remedy: The end of the message about missing columns.
-
-    Raises:
-        InputError: Columns are missing, or have the same name. The message lists all
-            missing ones.
+    `optional` columns may be missing, and None in `columns` is ignored. The message
+    lists all missing columns and, unless `parameters` is (), the parameter that names
+    each of `columns`; it ends in `remedy`.
     """
     for name in columns:
         if [*existing].count(name) > 1:  # type: ignore[arg-type]
@@ -263,7 +240,8 @@ def check_columns(
 
     # Blanks at the ends of a name are visible only in quotes.
     names = ", ".join(
-        each if each and each == each.strip() else repr(each) for each in existing
+        column if column and column == column.strip() else repr(column)
+        for column in existing
     )
     if len(existing) == 1 and _SEPARATORS.search(names):
         remedy = (
@@ -279,13 +257,7 @@ def check_columns(
 def json_lines(path: str, encoding: str | None, check: Check | None = None) -> Rows:
     """Yields the number and the JSON object of each line that is not empty.
 
-    Args:
-        path: The file.
-        encoding: See `files.read_lines`.
-        check: Called with the place and the keys of each line.
-
-    Raises:
-        InputError: A line is not a JSON object, or as in `lines`.
+    `check` is called with the line's place and the keys of its object.
     """
     for number, line in lines(path, encoding):
         if number == 1 and _ARRAY.match(line):
@@ -320,18 +292,18 @@ def _rows_of_lists(
     header: Header | None,
     may_be_short: bool,
 ) -> Rows:
-    number, first = next((each for each in lists if each[1] != [""]), (0, []))
+    number, first = next((row for row in lists if row[1] != [""]), (0, []))
     if not first:
         raise InputError(
             f"{path} is empty. A line with the names of the columns is required."
         )
 
     # The first line has the names, or is a row.
-    place, given = "header line", header(first) if header else None
-    if given:
-        place, lists = "file", itertools.chain([(number, first)], lists)
-    check(path, given or first)
-    keys = _different(given or first)
+    width_source, names = "header line", header(first) if header else None
+    if names:
+        width_source, lists = "file", itertools.chain([(number, first)], lists)
+    check(path, names or first)
+    keys = _different(names or first)
 
     for number, fields in lists:
         # In a file of one column, an empty line is a row.
@@ -341,7 +313,7 @@ def _rows_of_lists(
         is_short = len(fields) < len(keys) and not may_be_short
         if is_short or "".join(fields[len(keys) :]).strip():
             raise InputError(
-                f"{path}, line {number}: {len(fields)} fields, but the {place} has "
+                f"{path}, line {number}: {len(fields)} fields, but the {width_source} has "
                 f"{len(keys)}. Write one field for each column. A .csv field with a "
                 "comma needs quotes, and a .tsv field cannot contain a tab."
             )
@@ -349,10 +321,7 @@ def _rows_of_lists(
 
 
 def _different(names: Sequence[str]) -> list[str]:
-    """Returns names of columns.
-
-    Those that several columns have get the number of the column.
-    """
+    """Adds the number of the column to each name that several columns have."""
     return [
         name if names.count(name) == 1 else f"{name} (column {number})".strip()
         for number, name in enumerate(names)
@@ -366,9 +335,6 @@ def tab_separated(
 
     Empty lines are skipped or, with `with_empty`, have one empty field. Quotes are
     ordinary characters, and a line ends only at \n or \r\n.
-
-    Raises:
-        InputError: As in `lines`.
     """
     for number, line in lines(path, encoding):
         if line or with_empty:
@@ -381,10 +347,7 @@ def comma_separated(
     """Yields the number of each row's first line, and its fields.
 
     A quoted field may span several lines. Empty lines are skipped or, with
-    `with_empty`, have one empty field.
-
-    Raises:
-        InputError: The file is not CSV, or as in `lines`.
+    `with_empty`, have one empty field. Malformed CSV raises InputError.
     """
     reader = csv.reader((f"{line}\n" for _, line in lines(path, encoding)), strict=True)
     first = 1
@@ -415,16 +378,7 @@ def _parquet_rows(
     check: Check,
     only: Collection[str | None] | None,
 ) -> Rows:
-    """Yields the number of each row, from 1, and the row's values by column.
-
-    Args:
-        path: A Parquet file.
-        check: Called with the path and the names of all columns.
-        only: The columns to read; None for all.
-
-    Raises:
-        InputError: pyarrow is not installed, or the file is not Parquet.
-    """
+    """Yields the number of each row, from 1, and the row's values by column."""
     with files.open_parquet(path) as table:
         names = table.schema_arrow.names
         check(path, names)
@@ -435,16 +389,13 @@ def _parquet_rows(
             _ROWS_PER_BATCH, columns=used, use_threads=False
         ):
             columns = {name: _as_list(batch.column(name)) for name in used}
-            for place in range(batch.num_rows):  # also if there are no columns
-                row = {name: values[place] for name, values in columns.items()}
+            for index in range(batch.num_rows):  # also if there are no columns
+                row = {name: values[index] for name, values in columns.items()}
                 yield next(numbers), row
 
 
 def _as_list(column: Any) -> list[Any]:
-    """Converts a column to Python values.
-
-    Some programs write texts as binary columns.
-    """
+    """Converts a column to Python values. Some programs store texts as binary values."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):
@@ -457,10 +408,7 @@ def _as_list(column: Any) -> list[Any]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns rows of cells as lines.
-
-    The first column is aligned left, the others right.
-    """
+    """Formats rows of cells as lines; the first column is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

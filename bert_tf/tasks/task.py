@@ -67,16 +67,14 @@ class Encoded:
 
 @dataclasses.dataclass(frozen=True)
 class TaskInputs:
-    """The model and the place of the data, for `Task.prepare`.
+    """The model and the location of the data, for `Task.prepare`.
 
     Attributes:
-        location: The place of the data set.
         phases: The phases of the run; they determine the splits that are read.
-        tokenizer: The tokenizer of the model.
         max_seq_length: The number of tokens of a record.
         trained: The facts of the trained model that is used; {} if the run trains.
         stated_labels: The labels that the earlier run, the teacher and the initial
-            model state, as far as they do.
+            model state, as far as they state any.
     """
 
     location: DataLocation
@@ -89,14 +87,16 @@ class TaskInputs:
     def in_stated_order(self, labels: Sequence[str]) -> Sequence[str]:
         """Returns labels in the order of the first model that states the same ones.
 
-        If no model does, the order is that of the argument.
+        If no model does, the labels keep their order.
         """
-        same = (each for each in self.stated_labels if sorted(each) == sorted(labels))
+        same = (
+            names for names in self.stated_labels if sorted(names) == sorted(labels)
+        )
         return next(same, labels)
 
 
 def settings_from(settings_class: Any, facts: Mapping[str, Any]) -> Any:
-    """Returns a dataclass of settings with the values that the facts state."""
+    """Returns an instance of the dataclass with the values that the facts state."""
     names = {field.name for field in dataclasses.fields(settings_class)} & facts.keys()
     return settings_class(**{name: facts[name] for name in names})
 
@@ -140,7 +140,7 @@ class Task:
         """Returns the task with what depends on model and data, such as the labels.
 
         Args:
-            inputs: The model and the place of the data.
+            inputs: The model and the location of the data.
 
         Raises:
             InputError: A file is missing or malformed.
@@ -149,7 +149,7 @@ class Task:
 
     @property
     def table(self) -> record_format.Table:
-        """The features of a record; at least those of `record_format.INPUTS`."""
+        """The features of a record, which include all of `record_format.INPUTS`."""
         raise NotImplementedError
 
     @property
@@ -159,19 +159,20 @@ class Task:
 
     @property
     def first_label_id(self) -> int | None:
-        """The value of the feature `label_ids` for the first label.
+        """The value of the feature `label_ids` for the first label, or None.
 
-        Smaller values are no labels. None if the loss is not that of one label for each
-        text or word; class weights are then refused. Otherwise, the objective must
-        apply `head_objective.weighted` to its losses, as `HeadObjective` does.
+        Smaller values mean that there is no label. None means that the loss is not for
+        one label per text or word; class weights are then refused. If the value is not
+        None, the objective must apply `head_objective.weighted` to its losses, as
+        `HeadObjective` does.
         """
         return None
 
     @property
     def epochs_count_records(self) -> bool:
-        """Whether an epoch has as many steps as its records need.
+        """Whether the number of steps of an epoch depends on the number of records.
 
-        By default, its steps are those of one record an example.
+        By default, it depends on the number of examples.
         """
         return False
 
@@ -200,10 +201,7 @@ class Task:
 
     @property
     def output_files(self) -> Sequence[str]:
-        """The names of the files that evaluations and predictions write.
-
-        They are in the folder of the run.
-        """
+        """The names of the files that evaluations and predictions write to the run's folder."""
         return (
             "eval_results.txt",
             "eval_report.txt",
@@ -214,16 +212,14 @@ class Task:
         )
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the splits of a kind.
+        """Finds the splits of a kind: by default, one split.
 
-        The metrics of the first dev split select the best weights.
-
-        By default there is one split: the explicit file, or one with a conventional
-        name.
+        Its file is the explicit file, or one with a conventional name. The metrics of
+        the first dev split select the best weights.
 
         Args:
             kind: One of `splits.KINDS`.
-            location: The place of the data set.
+            location: The location of the data set.
 
         Raises:
             InputError: The file of a split does not exist, or there are several.
@@ -235,7 +231,7 @@ class Task:
     def read(self, split: Split, counts: RowCounts) -> Iterator[Any]:
         """Yields the examples of a split up to `split.limit`.
 
-        They are not held in memory.
+        The examples are not held in memory.
 
         Args:
             split: A split that `splits` returned.
@@ -256,26 +252,24 @@ class Task:
     def labels_of(self, example: Any) -> Sequence[str]:
         """Returns the labels of an example for the report of a split.
 
-        [""] if it has no label. By default (), and the report has no labels.
+        Returns [""] for an example without a label. By default, returns (), and the
+        report has no labels.
         """
         return ()
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
-        """Yields all examples of a split; see `read`."""
+        """Yields all examples of a split; `read` describes the arguments."""
         raise NotImplementedError
 
     def as_row(self, example: Any) -> Row:
-        """Returns an example as JSON values; see `dev_split`.
+        """Returns an example as JSON values for `dev_examples.jsonl`.
 
-        By default, `example.as_row()`.
+        By default, calls `example.as_row()`.
         """
         return example.as_row()
 
     def for_split(self, kind: str) -> "Task":
-        """Returns the task whose `encode` is used for a kind of split.
-
-        By default this one.
-        """
+        """Returns the task whose `encode` is used for a kind of split; by default, this one."""
         return self
 
     def encode(

@@ -31,14 +31,11 @@ class Pieces:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
     def is_empty(self) -> np.ndarray:
-        """Returns whether a word has no piece: bool [W].
-
-        Words of control characters have none.
-        """
+        """Returns which words have no piece, such as words of control characters: bool [W]."""
         return np.diff(self.first) == 0
 
     def fill_empty_words(self, piece: int) -> "Pieces":
-        """Returns the pieces, with a piece of the given id for each empty word."""
+        """Returns the pieces, with a piece of the id `piece` for each empty word."""
         is_empty = self.is_empty()
         ids: np.ndarray = np.insert(self.ids, self.first[:-1][is_empty], piece)
         return Pieces(ids, self.first + np.concatenate([[0], np.cumsum(is_empty)]))
@@ -47,12 +44,7 @@ class Pieces:
 def tokenize_words(
     contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenizer"
 ) -> list[Pieces]:
-    """Tokenizes contexts word by word; each different word is tokenized once.
-
-    Args:
-        contexts: The words of each context.
-        tokenizer: Converts text to ids.
-    """
+    """Tokenizes contexts word by word; each different word is tokenized once."""
     contexts = list(contexts)
     all_pieces = tokenize_sequence(
         [word for words in contexts for word in words], tokenizer
@@ -85,30 +77,24 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
 
 
 def is_word_start(vocabulary: Sequence[str]) -> np.ndarray:
-    """Returns for each token of a vocabulary whether it starts a word: bool [V]."""
+    """Returns whether each token of a vocabulary starts a word: bool [V]."""
     return np.array([not token.startswith("##") for token in vocabulary], bool)
 
 
 def stride_of(room: int) -> int:
-    """Returns the number of pieces between the starts of successive windows.
+    """Returns the number of pieces between the starts of windows with `room` pieces.
 
     With half of a window, a word has at least a quarter of a window on both sides,
     except at the start and at the end of the sentence.
-
-    Args:
-        room: The largest number of pieces in a window.
     """
     return max(1, room // 2)
 
 
 def group_and_place(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the group of each item of successive groups, and its index in the group.
+    """Returns the group of each item and its index in the group: int [M] each.
 
-    Args:
-        sizes: int [N], the number of items of each group.
-
-    Returns:
-        int [M] each, for the M items in the order of the groups.
+    The items are in the order of the groups. `sizes`, int [N], has the number of items
+    of each group; their sum is M.
     """
     group: np.ndarray = np.repeat(np.arange(len(sizes)), sizes)
     first = np.cumsum(sizes) - sizes  # of each group
@@ -118,16 +104,11 @@ def group_and_place(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def count_windows(
     num_pieces: np.ndarray, room: np.ndarray, doc_stride: int
 ) -> np.ndarray:
-    """Returns the number of windows of each text.
+    """Returns the number of windows of each text, int [N]; 0 for a text without pieces.
 
-    Args:
-        num_pieces: int [N], T of each text.
-        room: int [N], the maximum number of pieces in a window; at least 1.
-        doc_stride: Pieces between the starts of successive windows; at least 1. A
-            stride that is larger than a window gives adjacent windows.
-
-    Returns:
-        int [N]; 0 for a text without pieces.
+    `num_pieces` and `room`, the maximum number of pieces in a window, are int [N];
+    `room` and `doc_stride` are at least 1. A `doc_stride` that is larger than a window
+    gives adjacent windows.
 
     Source: google-research/bert `run_squad.convert_examples_to_features`.
     """
@@ -150,15 +131,8 @@ def has_max_context(starts: np.ndarray, lengths: np.ndarray, window: int) -> np.
 
     The context of a piece is the smaller number of its neighbors in the window to the
     left and to the right, plus a hundredth of the length of the window. Of windows with
-    equal context, the first one counts.
-
-    Args:
-        starts: int [W], the first piece of each window.
-        lengths: int [W], the number of pieces of each window.
-        window: Index of the window.
-
-    Returns:
-        bool [lengths[window]].
+    equal context, the first one counts. `starts` and `lengths` are the arrays that
+    `windows` returns, and the result is bool [lengths[window]].
 
     Source: google-research/bert `run_squad._check_is_max_context`.
     """

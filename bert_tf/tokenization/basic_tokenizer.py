@@ -32,10 +32,8 @@ _LENGTHS = np.array([1] * 0xC0 + [2] * 0x20 + [3] * 0x10 + [4] * 0x10, np.int64)
 class BasicTokenizer(tf.Module):
     """Splits texts into words by the rules of the released tokenizer.
 
-    Args:
-        do_lower_case: Whether to lower-case and remove accents.
-        special_tokens: If given, special tokens in texts, such as `[MASK]`, become
-            words. If None, special tokens are ordinary text.
+    With `do_lower_case`, accents are removed too. With `special_tokens`, special tokens
+    in texts, such as `[MASK]`, become words; else they are ordinary text.
 
     Source: google-research/bert `tokenization.BasicTokenizer`.
     """
@@ -56,14 +54,7 @@ class BasicTokenizer(tf.Module):
             )
 
     def words(self, texts: Any) -> Any:
-        """Splits texts into words.
-
-        Args:
-            texts: string [N].
-
-        Returns:
-            Ragged string [N, None].
-        """
+        """Splits texts, string [N], into words, ragged string [N, None]."""
         special = self.special_tokens
         normalized = self._normalize(
             special.replace_reversibly(texts) if special else texts
@@ -71,11 +62,11 @@ class BasicTokenizer(tf.Module):
         texts = tf.strings.regex_replace(normalized, _WORDPIECE_SPLITS, r" \1 ")
 
         # Put back the characters that the normalizer replaced, which are rare.
-        found = tf.strings.regex_full_match(
+        has_placeholder = tf.strings.regex_full_match(
             texts, f"(?s).*{rare_characters.placeholder_pattern()}.*"
         )
         texts = tf.cond(
-            tf.reduce_any(found),
+            tf.reduce_any(has_placeholder),
             lambda: rare_characters.restore_later_punctuation(texts),
             lambda: texts,
         )
@@ -84,16 +75,10 @@ class BasicTokenizer(tf.Module):
         return words.with_values(special.restore(words.values)) if special else words
 
     def normalize(self, texts: Any) -> Any:
-        """Cleans and lower-cases texts, and puts spaces around punctuation.
+        """Cleans and lower-cases texts, string [N], and puts spaces around punctuation.
 
         No spaces are put around ASCII punctuation and CJK characters, since `WordPiece`
         splits at these characters.
-
-        Args:
-            texts: string [N].
-
-        Returns:
-            string [N], the input of `WordPiece`.
         """
         return self._normalize(
             self.special_tokens.replace(texts) if self.special_tokens else texts
@@ -113,15 +98,11 @@ class BasicTokenizer(tf.Module):
         return self.normalize_characters(texts)
 
     def normalize_with_offsets(self, texts: Any) -> tuple[Any, Any]:
-        """Normalizes texts as `normalize` does, and returns the origin of each byte.
-
-        Args:
-            texts: string [N].
+        """Normalizes texts, string [N], like `normalize`, and returns their origins.
 
         Returns:
-            The normalized texts, string [N], and the origin of each of their bytes,
-            ragged int64 [N, bytes + 1]. The argument `origins` of `offsets_in_original`
-            defines an origin.
+            The normalized texts, string [N], and the `origins` for
+            `offsets_in_original`, ragged int64 [N, bytes + 1].
         """
         if self.special_tokens:
             texts = self.special_tokens.replace(texts)
@@ -157,14 +138,12 @@ def offsets_in_original(
 
     Args:
         texts: string [N], the original texts.
-        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, an
-            offset in the original text: the offset of the byte or of the character from
-            which the byte comes. The last value of a row is the length of the original
-            text.
+        origins: Ragged int64 [N, bytes + 1]. For each byte of a normalized text, the
+            offset in the original text of the byte or of the character from which it
+            comes. The last value of a row is the length of the original text.
         starts: Starts of the spans in bytes of the normalized text, ragged int64 [N,
             None].
-        ends: Exclusive ends of the spans, ragged int64 [N, None], each greater than its
-            start.
+        ends: Exclusive ends of the spans, like `starts`, each greater than its start.
 
     Returns:
         Starts and ends in bytes of the original text, ragged int64 [N, None].
@@ -189,15 +168,9 @@ def offsets_in_original(
 def compose_offsets(outer: Any, inner: Any) -> Any:
     """Composes the byte offsets of two consecutive rewriting steps of a text.
 
-    Args:
-        outer: Ragged int64 [N, bytes + 1], offsets in the intermediate text for each
-            byte of the result.
-        inner: Ragged int64 [N, bytes + 1], offsets in the original text for each byte
-            of the intermediate text.
-
-    Returns:
-        Ragged int64 [N, bytes + 1], offsets in the original text for each byte of the
-        result.
+    For each byte of the result, `outer` has an offset in the intermediate text, and the
+    composition an offset in the original text. For each byte of the intermediate text,
+    `inner` has an offset in the original text. All are ragged int64 [N, bytes + 1].
     """
     first = tf.gather(inner.row_splits, outer.value_rowids())
     return outer.with_values(tf.gather(inner.values, first + outer.values))
@@ -206,13 +179,8 @@ def compose_offsets(outer: Any, inner: Any) -> Any:
 def offsets_in_characters(texts: Any, offsets: Any) -> Any:
     """Converts offsets in bytes to offsets in characters, as Python counts them.
 
-    Args:
-        texts: string [N], UTF-8.
-        offsets: Offsets in bytes, ragged int [N, None], each at the start of a
-            character or at the end of the text.
-
-    Returns:
-        Offsets in characters, ragged int64 [N, None].
+    `offsets` are ragged int [N, None], each at the start of a character of its UTF-8
+    text or at the end of the text. The result is ragged int64 [N, None].
     """
     # For each byte of all texts, the number of characters that begin before it. Bytes
     # 0b10xxxxxx continue a character.

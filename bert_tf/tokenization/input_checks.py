@@ -22,19 +22,18 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
         string [N], and whether `texts` is a single text.
 
     Raises:
-        InputError: A list has other values than texts.
-        TypeError, ValueError: `texts` are not texts. If only the rank differs, the
-            error is tf.errors.InvalidArgumentError.
+        InputError, TypeError, ValueError: `texts` are not texts. If only the rank
+            differs, the error is tf.errors.InvalidArgumentError.
     """
     try:
         texts = tf.convert_to_tensor(texts, tf.string)
     except (TypeError, ValueError):  # lone surrogates cause these errors too
         texts = _without_surrogates(texts)
-        for each in texts if isinstance(texts, list) else ():
-            if not isinstance(each, (str, bytes)):  # such as an empty cell of a table
+        for text in texts if isinstance(texts, list) else ():
+            if not isinstance(text, (str, bytes)):  # such as an empty cell of a table
                 raise InputError(
-                    f"Texts must be strings. Received: {each!r}, a value of type "
-                    f"{type(each).__name__}."
+                    f"Texts must be strings. Received: {text!r}, a value of type "
+                    f"{type(text).__name__}."
                 ) from None
         texts = tf.constant(texts, tf.string)
 
@@ -60,16 +59,14 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
 
     Args:
         ids: Integers [None] or [N, None]: a tensor, ragged or dense, a numpy array, a
-            list or a list of lists. `[]` is one text without tokens, and `[[]]` is a
-            batch of one text without tokens.
-        dtype: The dtype of the result.
+            list or a list of lists. `[]` is one text without tokens, `[[]]` a batch of
+            one such text.
 
     Returns:
-        Ragged integers [N, None], and whether `ids` are the ids of a single text.
+        Ragged `dtype` [N, None], and whether `ids` are the ids of a single text.
 
     Raises:
-        InputError: `ids` has another dtype or rank.
-        TypeError, ValueError: `ids` cannot be converted to a tensor of integers.
+        InputError, TypeError, ValueError: `ids` are not integers, or have another rank.
     """
     if not tf.is_tensor(ids):
         if isinstance(ids, np.ndarray) and ids.dtype == object:

@@ -13,18 +13,10 @@ _NOT_PAIRS = "Pairs need the same number of first and second texts"
 
 
 def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any]:
-    """Returns the lengths of both texts of each pair after truncation.
+    """Returns the lengths of both texts of each pair, truncated to a sum of `room`.
 
     Truncation removes tokens one by one from the end of the longer text. If both texts
-    are equally long, a token of B is removed.
-
-    Args:
-        length_a: int32 [B], number of tokens of A.
-        length_b: int32 [B], number of tokens of B.
-        room: int32, the maximum of the sum of both lengths.
-
-    Returns:
-        The two lengths, int32 [B].
+    are equally long, a token of B is removed. All lengths are int32.
 
     Source: google-research/bert `run_classifier._truncate_seq_pair`.
     """
@@ -38,19 +30,13 @@ def check_pairs(
 ) -> tuple[Any, Any]:
     """Checks that both have the same number of rows, so that neither is broadcast.
 
-    Args:
-        ids_a: Ragged int32 [B, None].
-        ids_b: Ragged int32 [B, None].
-        single_a: Whether `ids_a` was given as one text and not as a batch.
-        single_b: Whether `ids_b` was given as one text and not as a batch.
+    `ids_a` and `ids_b` are ragged int32 [B, None]. `single_a` and `single_b` say
+    whether they were given as one text and not as a batch; both must be equal.
 
     Returns:
         `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both
         returned tensors depend on an assertion. If the numbers differ, the assertion
         fails before any operation on the tensors.
-
-    Raises:
-        InputError: The numbers of rows differ, or a single text is paired with a batch.
     """
     sizes = (ids_a.shape[0], ids_b.shape[0])
     if single_a != single_b or (None not in sizes and sizes[0] != sizes[1]):
@@ -79,22 +65,9 @@ def pack(
     special_ids: tuple[int, int, int],
     trim_to_longest: bool = False,
 ) -> dict[str, Any]:
-    """Packs the ids of a batch.
+    """Packs ids, ragged int32 [B, None], as `BertTokenizer.pack` describes it.
 
-    Args:
-        ids_a: Ragged int32 [B, None].
-        ids_b: Ragged int32 [B, None], or None for single texts.
-        seq_length: Length S to which examples are truncated and padded. If None,
-            examples are padded to the longest example and not truncated.
-        special_ids: Ids of [CLS], [SEP] and [PAD].
-        trim_to_longest: Whether to reduce S to the length of the longest example after
-            truncation.
-
-    Returns:
-        `input_ids`, `input_mask` and `segment_ids`, int32 [B, S].
-
-    Raises:
-        InputError: `seq_length` is too short for the special tokens.
+    `special_ids` are the ids of [CLS], [SEP] and [PAD].
     """
     cls_id, sep_id, pad_id = special_ids
     specials = 2 if ids_b is None else 3

@@ -36,12 +36,8 @@ def ordinary_text_pattern(do_lower_case: bool) -> str:
 def rewrite(texts: Any, do_lower_case: bool) -> Any:
     """Rewrites texts so that normalizing each character alone gives the right result.
 
-    Args:
-        texts: string [N], any bytes.
-        do_lower_case: Whether the normalizer will lower-case the texts.
-
-    Returns:
-        string [N], valid UTF-8.
+    `texts`, string [N], may have any bytes; the result is valid UTF-8. `do_lower_case`
+    says whether the normalizer will lower-case the texts.
     """
     codes, _ = _decode(texts, do_lower_case)
     return tf.strings.unicode_encode(codes, "UTF-8")
@@ -49,10 +45,6 @@ def rewrite(texts: Any, do_lower_case: bool) -> Any:
 
 def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     """Rewrites texts as `rewrite` does, and returns the origin of each byte.
-
-    Args:
-        texts: string [N], any bytes.
-        do_lower_case: Whether the normalizer will lower-case the texts.
 
     Returns:
         The rewritten texts, string [N], and their origins, ragged int64 [N, bytes + 1].
@@ -84,19 +76,14 @@ def placeholder_pattern() -> str:
 
 
 def restore_later_punctuation(texts: Any) -> Any:
-    """Replaces the `unicode_tables.PLACEHOLDERS` with the characters they stand for.
-
-    Args:
-        texts: string [N], normalized.
-
-    Returns:
-        string [N].
-    """
+    """Replaces the `unicode_tables.PLACEHOLDERS` with the characters they stand for."""
     codes = tf.strings.unicode_decode(texts, "UTF-8")
     index = codes.values - unicode_tables.PLACEHOLDERS[0]
-    found = (index >= 0) & (index < len(unicode_tables.PLACEHOLDERS))
-    punctuation = tf.gather(unicode_tables.LATER_PUNCTUATION, tf.where(found, index, 0))
-    restored = codes.with_values(tf.where(found, punctuation, codes.values))
+    is_placeholder = (index >= 0) & (index < len(unicode_tables.PLACEHOLDERS))
+    punctuation = tf.gather(
+        unicode_tables.LATER_PUNCTUATION, tf.where(is_placeholder, index, 0)
+    )
+    restored = codes.with_values(tf.where(is_placeholder, punctuation, codes.values))
     return tf.strings.unicode_encode(restored, "UTF-8")
 
 
@@ -119,7 +106,9 @@ def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         # The rules for adjacent characters ignore characters that the normalizer
         # removes.
         kept = tf.where(_classes(codes) & unicode_tables.REMOVED == 0)[:, 0]
-        rows, codes, starts = (tf.gather(each, kept) for each in (rows, codes, starts))
+        rows, codes, starts = (
+            tf.gather(values, kept) for values in (rows, codes, starts)
+        )
         codes = _lower_sigmas(codes, rows)
         rows, codes, starts = _order_combining_characters(rows, codes, starts)
 
@@ -139,14 +128,8 @@ def _lower_sigmas(codes: Any, rows: Any) -> Any:
     Case-ignorable characters around a sigma are skipped. A sigma is final if the
     character before it is cased and the character after it is not cased. Spaces are
     neither cased nor case-ignorable, so a sigma next to a space needs no search for
-    word boundaries.
-
-    Args:
-        codes: int32 [C].
-        rows: int64 [C], the index of the text of each code point.
-
-    Returns:
-        int32 [C].
+    word boundaries. `rows`, int64 [C], has the index of the text of each code point in
+    `codes`, int32 [C].
 
     Source: Unicode 14.0, section 3.13, Final_Sigma, as in Python's `str.lower`.
     """
@@ -175,18 +158,13 @@ def _order_combining_characters(
 ) -> tuple[Any, Any, Any]:
     """Brings runs of combining characters into canonical order.
 
-    The code points are reordered, but the values of `starts` are not. So for a token
-    that contains such a run, the span (start and end in the original text) covers the
-    complete run.
-
-    Args:
-        rows: int64 [C], the index of the text of each code point.
-        codes: int32 [C].
-        starts: int64 [C], the offset of each code point in the original text.
+    The code points are reordered, but their offsets in the original texts, `starts`,
+    are not. So for a token that contains such a run, the span (start and end in the
+    original text) covers the complete run.
 
     Returns:
-        Rows, codes and starts, each of shape [D]; D >= C, since some code points are
-        decomposed.
+        Rows, codes and starts, each of shape [D]; D >= C, since some of the C code
+        points are decomposed.
 
     Source: Unicode 14.0, section 3.11, Canonical Ordering Algorithm.
     """
@@ -211,8 +189,8 @@ def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     # [C]: the index of each code point in the table, if it is found there, and the
     # number of code points that take its place.
     index = tf.minimum(tf.searchsorted(characters, codes), len(characters) - 1)
-    found = tf.gather(characters, index) == codes
-    counts = tf.where(found, tf.gather(lengths, index), 1)
+    in_table = tf.gather(characters, index) == codes
+    counts = tf.where(in_table, tf.gather(lengths, index), 1)
 
     # [D]: for each code point of the result, the one it comes from, and its number in
     # the decomposition. The trace of `tf.repeat` is slow, so it is used once.
@@ -220,11 +198,11 @@ def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
     nth = tf.range(tf.size(source)) - tf.gather(
         tf.cumsum(counts, exclusive=True), source
     )
-    rows, codes, starts, found, index = (
-        tf.gather(each, source) for each in (rows, codes, starts, found, index)
+    rows, codes, starts, in_table, index = (
+        tf.gather(values, source) for values in (rows, codes, starts, in_table, index)
     )
 
     parts = tf.gather(
-        arrays["decompositions"], tf.where(found, tf.gather(firsts, index) + nth, 0)
+        arrays["decompositions"], tf.where(in_table, tf.gather(firsts, index) + nth, 0)
     )
-    return rows, tf.where(found, parts, codes), starts
+    return rows, tf.where(in_table, parts, codes), starts

@@ -24,14 +24,8 @@ class SpecialTokenFinder:
 
     If a text contains a private-use character that serves as a placeholder, another
     private-use character replaces it. The tokenizer's rules treat both characters
-    alike, and the vocabulary contains neither.
-
-    Args:
-        tokens: The vocabulary.
-
-    Attributes:
-        placeholders: Dict from each special token, in the order of `SPECIAL_TOKENS`, to
-            its placeholder.
+    alike, and the vocabulary contains neither. The dict `placeholders` maps each
+    special token, in the order of `SPECIAL_TOKENS`, to its placeholder.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -46,11 +40,7 @@ class SpecialTokenFinder:
     def replace(self, texts: Any) -> Any:
         """Replaces each special token with a space, its placeholder and spaces.
 
-        Args:
-            texts: string [N].
-
-        Returns:
-            string [N]. Each text keeps its length in bytes.
+        Each text of `texts`, string [N], keeps its length in bytes.
         """
         pattern = f"[{''.join(self.placeholders.values())}]"
         return self._insert_placeholders(
@@ -58,16 +48,7 @@ class SpecialTokenFinder:
         )
 
     def replace_reversibly(self, texts: Any) -> Any:
-        """Replaces special tokens as `replace` does, but reversibly.
-
-        Lengths in bytes may change.
-
-        Args:
-            texts: string [N].
-
-        Returns:
-            string [N].
-        """
+        """Replaces special tokens so that `restore` can undo it; lengths in bytes may change."""
         for index, character in self._numbered:
             texts = tf.strings.regex_replace(
                 texts, character, f"{self._substitute}{index}"
@@ -75,14 +56,7 @@ class SpecialTokenFinder:
         return self._insert_placeholders(texts)
 
     def restore(self, words: Any) -> Any:
-        """Reverses the replacements of `replace_reversibly`.
-
-        Args:
-            words: string [W], words of texts after `replace_reversibly`.
-
-        Returns:
-            string [W].
-        """
+        """Reverses `replace_reversibly` in words of its texts, string [W]."""
         for token, placeholder in self.placeholders.items():
             words = tf.strings.regex_replace(words, placeholder, token)
 
@@ -96,13 +70,8 @@ class SpecialTokenFinder:
     def widen_spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
         """Widens the span (start and end) of each placeholder to that of its token.
 
-        Args:
-            pieces: string [T], the normalized text of each token.
-            starts: int64 [T], the start of each token in bytes of the text.
-            ends: int64 [T], the exclusive end of each token.
-
-        Returns:
-            The starts and ends after widening, int64 [T].
+        `pieces`, string [T], is the normalized text of each token. `starts` and the
+        exclusive `ends` are int64 [T], in bytes of the text.
         """
         # The length of the special token of each placeholder; 0 for other tokens.
         lengths = tf.zeros_like(starts)  # [T]

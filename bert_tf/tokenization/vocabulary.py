@@ -47,14 +47,7 @@ _REMEDY = (
 
 
 def to_token_list(vocab: Any) -> list[str]:
-    """Checks a vocabulary, given as a path or as tokens, and returns its tokens.
-
-    Args:
-        vocab: Path of a `vocab.txt`, or a list, tuple or numpy array of str.
-
-    Raises:
-        InputError: The tokens are not valid (see `load_vocabulary`).
-    """
+    """Checks a vocabulary, given as a path or as tokens, and returns its tokens."""
     if isinstance(vocab, (str, os.PathLike)):
         return load_vocabulary(os.fspath(vocab))
     tokens = [str(token) if isinstance(token, str) else token for token in vocab]
@@ -65,21 +58,16 @@ def to_token_list(vocab: Any) -> list[str]:
 def load_vocabulary(path: str) -> list[str]:
     r"""Reads and checks a `vocab.txt`: one token per line.
 
-    The line number, from 0, is the id.
-
-    Lines end at \n or \r\n only. White space around a token is removed, as in the
-    released `load_vocab`, except in two tokens of the released Chinese file, U+2028 and
-    ##U+2028. Also as there, the last of equal tokens has their id, and no text reaches
-    an empty line or a token with white space inside. Empty lines at the end are not
-    entries.
-
-    Args:
-        path: Path of the file, UTF-8, local or gs://.
+    The id of a token is its line number, from 0. Lines end at \n or \r\n only. White
+    space around a token is removed, as in the released `load_vocab`, except in two
+    tokens of the released Chinese file, U+2028 and ##U+2028. Also as there, the last of
+    equal tokens has their id, and no text reaches an empty line or a token with white
+    space inside. Empty lines at the end are not entries.
 
     Raises:
-        InputError: The file does not exist or is not UTF-8; its line ends are CR; a
-            token contains CR or NUL, or is longer than 256 bytes; or a special token is
-            missing or repeated. The message gives the number of the first invalid line.
+        InputError: The file is not UTF-8, or its line ends are CR; a token contains CR
+            or NUL, or is longer than 256 bytes; or a special token is missing or
+            repeated.
     """
     tokens = read_vocabulary(path)
     check_vocabulary(tokens, path)
@@ -87,16 +75,7 @@ def load_vocabulary(path: str) -> list[str]:
 
 
 def check_vocabulary(tokens: Sequence[str], source: str = "the vocabulary") -> None:
-    """Checks that tokens are a valid vocabulary.
-
-    Args:
-        tokens: The tokens in the order of their ids.
-        source: The origin of the tokens, such as a path, for the error message.
-
-    Raises:
-        InputError: The tokens are not a valid vocabulary, as described in
-            `load_vocabulary`.
-    """
+    """Checks that tokens, in the order of their ids, are valid (see `load_vocabulary`)."""
     seen: dict[str, int] = {}
     for line, token in enumerate(tokens, 1):
         if _LINE_ENDS.search(token):
@@ -138,10 +117,6 @@ def check_size(
 
     A model may have up to 127 more entries than the vocabulary has tokens, since some
     models pad their embedding tables to a multiple of 8 or 128.
-
-    Raises:
-        InputError: There are more tokens than `vocab_size`, or `vocab_size` exceeds the
-            number of tokens by more than 127.
     """
     if not 0 <= vocab_size - len(tokens) <= _MAX_PADDING:
         raise InputError(
@@ -153,13 +128,8 @@ def check_size(
 def check_casing_file(path: str, inputs: Iterable[str]) -> None:
     """Checks, before a vocabulary is learned, that its casing will replace no data.
 
-    Args:
-        path: Path of the `vocab.txt` to write, or the standard output.
-        inputs: The files that the program reads.
-
-    Raises:
-        InputError: The file is an input or not a regular file, cannot be written, or
-            has other content than a casing.
+    The file next to the `vocab.txt` must not be an input, or have other content than a
+    casing. The path of the `vocab.txt` may be the standard output.
     """
     if is_stdout(path):
         return
@@ -176,14 +146,10 @@ def check_casing_file(path: str, inputs: Iterable[str]) -> None:
 def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> None:
     """Writes a `vocab.txt`, and its casing to the file next to it.
 
-    If one of them cannot be written, such as on a full disk, both are unchanged.
-
-    Args:
-        path: Path of the `vocab.txt`. If it is a link, both files are next to the
-            target of the link. If it is the standard output, the casing is not written.
-        tokens: The tokens in the order of their ids.
-        do_lower_case: Whether the text that the vocabulary was learned from was
-            lower-cased.
+    If one of them cannot be written, such as on a full disk, both are unchanged. If the
+    path is a link, both files are next to the target of the link. If it is the standard
+    output, the casing is not written. `do_lower_case` says whether the text that the
+    vocabulary was learned from was lower-cased.
     """
     text = "\n".join(tokens) + "\n"
     if is_stdout(path):
@@ -210,13 +176,7 @@ def recorded_casing(path: str) -> bool | None:
     """Returns the casing that `write_vocabulary` wrote for a `vocab.txt`, or None.
 
     The result is None if there is no such file, or if it belongs to another vocabulary,
-    which is logged.
-
-    Args:
-        path: Path of the `vocab.txt`.
-
-    Raises:
-        InputError: The file next to the `vocab.txt` has another content.
+    which is logged. A file with other content than a casing raises `InputError`.
     """
     for casing_file in filter(files.is_file, _casing_files(path)):
         content = json_files.read(casing_file, _CASING, required=True)
@@ -233,17 +193,13 @@ def recorded_casing(path: str) -> bool | None:
 def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None) -> bool | None:
     """Returns `do_lower_case` or, if it is None, the casing of a vocabulary if known.
 
-    The casing of a vocabulary is that in the file next to its `vocab.txt`. Without such
-    a file it is False, which is logged, if 20 or more entries, and at least 1 %, have
-    upper-case letters.
-
-    Args:
-        vocab: Path of a `vocab.txt`, or the tokens.
-        do_lower_case: The casing that the caller gives, or None.
+    The file next to the `vocab.txt` records the casing. Without such a file, the casing
+    is False, which is logged, if 20 or more entries, and at least 1 %, have upper-case
+    letters.
 
     Raises:
         InputError: The vocabulary was learned from text of the other casing, or the
-            file next to the `vocab.txt` has another content than a casing.
+            file next to the `vocab.txt` has other content than a casing.
     """
     # The casing in the file next to the vocabulary, and that of the caller.
     recorded = recorded_casing(vocab) if isinstance(vocab, str) else None
@@ -285,14 +241,9 @@ def cased_entries(tokens: Sequence[str]) -> str:
 def released_casing(path: str) -> bool | None:
     """Returns whether the released model that a path names needs lower-cased text.
 
-    Args:
-        path: Path or name of a folder or file, such as `uncased_L-12_H-768_A-12` or
-            `uncased_L-12_H-768_A-12.zip`. The start of a folder or file name identifies
-            a released model, including the smaller and the whole-word-masking models.
-
-    Returns:
-        True for lower-cased text, False for cased text, None if the path names no
-        released model.
+    The start of a folder or file name, such as `uncased_L-12_H-768_A-12.zip`,
+    identifies a released model, including the smaller and the whole-word-masking
+    models. The result is None if the path names no released model.
 
     Source: google-research/bert README;
     `tokenization.validate_case_matches_checkpoint`.
@@ -306,14 +257,7 @@ def validate_case_matches_checkpoint(
 ) -> None:
     """Checks `do_lower_case` against the released model that a path names.
 
-    Args:
-        do_lower_case: Whether text will be lower-cased.
-        init_checkpoint: Path of a checkpoint such as
-            `uncased_L-12_H-768_A-12/bert_model.ckpt`. None and paths that name no
-            released model are accepted.
-
-    Raises:
-        InputError: `do_lower_case` does not match the casing of the released model.
+    None and paths that name no released model are accepted.
 
     Source: google-research/bert `tokenization.validate_case_matches_checkpoint`.
     """
@@ -329,15 +273,11 @@ def validate_case_matches_checkpoint(
 def count_unknown(
     ids: Any, unk_id: int, special_ids: Collection[int]
 ) -> tuple[int, int]:
-    """Counts [UNK] in ids of text.
-
-    Args:
-        ids: Integers of any shape.
-        unk_id: Id of [UNK].
-        special_ids: Ids that are not text: [PAD], [CLS] and [SEP].
+    """Counts [UNK], and the ids of text, in integers of any shape.
 
     Returns:
-        The number of [UNK], and the number of ids that are not in `special_ids`.
+        The number of [UNK], and the number of ids that are not in `special_ids`, which
+        are those of [PAD], [CLS] and [SEP].
     """
     ids = np.asarray(ids)
     return int((ids == unk_id).sum()), int((~np.isin(ids, list(special_ids))).sum())
@@ -348,11 +288,9 @@ def unknown_warning(
 ) -> str | None:
     """Returns one line if more than 2 % of the tokens are [UNK], else None.
 
-    Args:
-        unknown: The number of [UNK].
-        total: The number of tokens, without [PAD], [CLS] and [SEP].
-        what: The counted tokens in the plural, such as "tokens of dev.tsv".
-        remedy: What the user should check, without a full stop.
+    `total` is without [PAD], [CLS] and [SEP]. In the message, `what` is the counted
+    tokens in the plural, such as "tokens of dev.tsv", and `remedy` a sentence without a
+    full stop.
     """
     if unknown <= UNKNOWN_LIMIT * total:
         return None

@@ -1,7 +1,4 @@
-"""`WordPiece`: splits normalized text into tokens.
-
-Words of over 200 characters are unknown.
-"""
+"""`WordPiece`: splits normalized text into tokens; words of over 200 characters are [UNK]."""
 
 import struct
 from collections.abc import Sequence
@@ -31,10 +28,6 @@ class WordPiece(tf.Module):
     limit of 200 bytes, and returns [UNK] for words with more bytes. No word of up to
     200 ASCII characters exceeds this limit. If a batch has words of more than 200
     bytes, a branch of the graph tokenizes those words again.
-
-    Args:
-        tokens: The vocabulary, in the order of the ids.
-        unk_id: Id of [UNK].
     """
 
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
@@ -57,10 +50,7 @@ class WordPiece(tf.Module):
             self._model = tf.constant(np.frombuffer(buffer, np.uint8))
 
     def __call__(self, texts: Any) -> tuple[Any, Any, Any]:
-        """Splits texts into tokens.
-
-        Args:
-            texts: string [N], normalized.
+        """Splits normalized texts, string [N], into tokens.
 
         Returns:
             Ids (int32), starts and exclusive ends (int64, in bytes of the normalized
@@ -76,8 +66,8 @@ class WordPiece(tf.Module):
         )
 
         ids, starts, ends = (
-            tf.RaggedTensor.from_row_splits(each, splits, validate=False)
-            for each in values
+            tf.RaggedTensor.from_row_splits(tensor, splits, validate=False)
+            for tensor in values
         )
         return ids, starts, ends
 
@@ -103,16 +93,10 @@ class WordPiece(tf.Module):
     ) -> Any:
         """Tokenizes again the words of more than 200 bytes and at most 200 characters.
 
-        Args:
-            texts: string [N], normalized.
-            ids: int32 [T], the tokens of all texts. Words to tokenize again have the id
-                of [UNK].
-            starts: int64 [T], the start of each token in bytes of its text.
-            ends: int64 [T], the exclusive end of each token in bytes of its text.
-            splits: int64 [N + 1], row splits of the tokens.
-
-        Returns:
-            Ids, starts, ends and row splits, with the new tokens in place of [UNK].
+        The arguments describe the T tokens of N texts: `ids`, `starts` and `ends` of
+        shape [T], and the row splits, `splits`, of shape [N + 1]. Words to tokenize
+        again have the id of [UNK]. The result is the four arguments with the new tokens
+        in place of [UNK].
         """
         # The words of more than 200 bytes: the index of their [UNK], their start in
         # bytes and their text, each [words].
@@ -127,7 +111,9 @@ class WordPiece(tf.Module):
         # Of these, the L words of at most 200 characters.
         characters = tf.strings.length(words, "UTF8_CHAR")
         allowed = tf.where(characters <= MAX_CHARACTERS)[:, 0]  # [L]
-        long, start, words = (tf.gather(each, allowed) for each in (long, start, words))
+        long, start, words = (
+            tf.gather(values, allowed) for values in (long, start, words)
+        )
 
         # Their tokens, [M], with starts and ends in bytes of the texts.
         pieces = self._tokenize(words, self._model_with_byte_limit())
@@ -137,28 +123,25 @@ class WordPiece(tf.Module):
         # [T]: the number of tokens that take the place of each token, and whether they
         # are new ones. Operations of ragged tensors would double the size of the
         # tokenizer's graph.
-        place = long[:, None]
+        positions = long[:, None]
         counts = tf.tensor_scatter_nd_update(
-            tf.ones_like(starts), place, pieces[0].row_lengths()
+            tf.ones_like(starts), positions, pieces[0].row_lengths()
         )
         is_replaced = tf.tensor_scatter_nd_update(
-            tf.zeros_like(ids, tf.bool), place, tf.ones_like(long, tf.bool)
+            tf.zeros_like(ids, tf.bool), positions, tf.ones_like(long, tf.bool)
         )
 
         # Repeat the old tokens, and write the new ones over the copies of [UNK].
         source = tf.repeat(tf.range(tf.size(ids)), counts)  # [T - L + M]
-        new_place = tf.where(tf.gather(is_replaced, source))  # [M, 1]
+        new_positions = tf.where(tf.gather(is_replaced, source))  # [M, 1]
         merged = [
-            tf.tensor_scatter_nd_update(tf.gather(old, source), new_place, each)
-            for old, each in zip((ids, starts, ends), new, strict=True)
+            tf.tensor_scatter_nd_update(tf.gather(old, source), new_positions, values)
+            for old, values in zip((ids, starts, ends), new, strict=True)
         ]
         return (*merged, tf.gather(tf.pad(tf.cumsum(counts), [[1, 0]]), splits))
 
     def _model_with_byte_limit(self) -> Any:
-        """Returns the model with the largest number of bytes of a word as its limit.
-
-        The four bytes of the limit are replaced.
-        """
+        """Returns the model with a limit of 800 bytes: the four bytes of its limit are replaced."""
         indices = tf.range(self._limit_position, self._limit_position + 4)[:, None]
         limit = tf.constant(np.frombuffer(struct.pack("<i", _MAX_BYTES), np.uint8))
         return tf.tensor_scatter_nd_update(self._model, indices, limit)
@@ -167,12 +150,11 @@ class WordPiece(tf.Module):
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:
     """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does.
 
-    A token of the vocabulary that contains a placeholder character must not match a
-    replaced character in a text. By the released rules a token with a placeholder
-    character matches no word, so this function replaces the token with a unique string
-    that no word contains. So it does with an empty token, with all but the last of
-    equal tokens, and with a token that contains a space, which the WordPiece operation
-    would match across two words.
+    By the released rules, no word matches a token of the vocabulary that contains a
+    placeholder character, and the token must not match a replaced character in a text.
+    So a unique string that no word contains replaces such a token. It also replaces an
+    empty token, all but the last of equal tokens, and a token that contains a space,
+    which the WordPiece operation would match across two words.
     """
     placeholders = unicode_tables.PLACEHOLDERS
     replacements = dict(

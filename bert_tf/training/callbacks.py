@@ -29,11 +29,8 @@ class Callback(contextlib.AbstractContextManager[None]):
     """An action of the training loop every N steps and at the end of training.
 
     The loop enters all callbacks as context managers, and calls their methods in the
-    order of the list. A subclass overrides the methods that it needs.
-
-    Attributes:
-        every_steps: Steps between calls of `act`; with 0, the loop calls `act` only at
-            the end of training.
+    order of the list. A subclass overrides the methods that it needs. If `every_steps`
+    is 0, the loop calls `act` only at the end of training.
     """
 
     every_steps: int = 0
@@ -51,23 +48,13 @@ class Callback(contextlib.AbstractContextManager[None]):
         """Called before each graph call, which runs one or more steps."""
 
     def after_steps(self, result: StepResult, secs: float) -> None:
-        """Called after each graph call, which runs one or more steps.
-
-        Args:
-            result: The result of the steps in the graph call.
-            secs: The duration of the graph call in seconds.
-        """
+        """Called after each graph call of one or more steps, which took `secs` seconds."""
 
     def act(self, state: RunState) -> None:
         """Called after every `every_steps` steps and after the last step."""
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Called when training ends, except after an error.
-
-        Args:
-            state: The progress of the run.
-            interrupted: Whether a stop signal ended training.
-        """
+        """Called when training ends, except after an error; a stop signal sets `interrupted`."""
 
     def __exit__(self, *error: object) -> None:
         """Called after `finish`, or after an error."""
@@ -75,15 +62,10 @@ class Callback(contextlib.AbstractContextManager[None]):
 
 @dataclasses.dataclass
 class MetricLogging(Callback):
-    """Averages metrics over N steps and logs them.
+    """Averages metrics over `every_steps` steps and logs them.
 
-    Attributes:
-        metrics: Averages the metrics.
-        summaries: Receives the log entries; None in a process that writes no files.
-        progress: Shows the number of steps and the loss.
-        time_budget_secs: The time budget, whose used part `progress` shows too; 0 for
-            none.
-        every_steps: Steps between log entries.
+    In a process that writes no files, `summaries` is None. Without a time budget,
+    `time_budget_secs` is 0.
     """
 
     metrics: MetricAccumulator
@@ -112,8 +94,7 @@ class MetricLogging(Callback):
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Logs the steps since the last log entry, except after a stop signal.
 
-        The resumed run writes the next log entry at its regular
-        step.
+        The resumed run then logs these steps at its regular step.
         """
         if self.metrics.steps and not interrupted:
             self.act(state)
@@ -132,14 +113,10 @@ def log(summaries: Summaries | None, kind: str, step: int, values: Metrics) -> N
 
 @dataclasses.dataclass
 class BadSteps(Callback):
-    """Ends training with an error if `step_runner.StepResult.is_failure` is true.
+    """Ends training with an error if `StepResult.is_failure` is true.
 
     In the list of callbacks it follows `MetricLogging` and precedes `CheckpointSaving`:
     the metrics up to the last step are logged, and no checkpoint is written.
-
-    Attributes:
-        failures: Provides the error message.
-        last: The result of the last steps.
     """
 
     failures: FailureMessages
@@ -186,24 +163,19 @@ class HeldOutData:
 
 @dataclasses.dataclass
 class HeldOutEvaluation(Callback):
-    """Evaluates every N steps and at the end of training.
+    """Evaluates every `every_steps` steps and at the end of training.
 
     Attributes:
         evaluations: Maps the name of each data set to a function that returns the
             metrics of the present weights. The metrics on the first data set select the
             best weights.
-        samples, image: As in `HeldOutData`.
         best_by: The name of the metric that selects the best weights, and a sign: 1 if
             higher values of this metric are better, -1 if lower values are better.
-        summaries: Receives metrics and samples; None in a process that writes no files.
-        writer: Saves the best weights; None in a process that writes no files.
-        failures: Explains errors of the input pipeline.
+        summaries, writer: None in a process that writes no files.
         max_evals: The number of consecutive evaluations without a new best value after
             which training stops; 0 never stops training.
-        every_steps: Steps between evaluations; with 0, evaluates only at the end of
-            training.
-        results: The metrics of the last evaluation on each data set, by the name of the
-            data set.
+        every_steps: 0 evaluates only at the end of training.
+        results: The metrics of the last evaluation, by the name of the data set.
     """
 
     evaluations: Mapping[str, Evaluate]
@@ -250,19 +222,16 @@ class HeldOutEvaluation(Callback):
 
 @dataclasses.dataclass
 class CheckpointSaving(Callback):
-    """Saves a checkpoint every N steps, at the end, and after a stop signal.
+    """Saves a checkpoint every `every_steps` steps, at the end and after a stop signal.
 
     After a bad step, the checkpoint waits for the next good step. If training ends
     because of bad steps, the newest checkpoint is therefore from before the first of
     them.
 
     Attributes:
-        writer: Writes the checkpoints.
-        iterator: The iterator of the input pipeline; the position of the iterator is
-            saved. None if the step determines the position.
+        iterator: The iterator of the input pipeline, whose position is saved; None if
+            the step determines the position.
         saved_step: The step of the newest checkpoint; 0 for a new run.
-        every_steps: Steps between checkpoints.
-        is_waiting: Whether a checkpoint waits for a good step.
     """
 
     writer: CheckpointWriter
@@ -272,10 +241,7 @@ class CheckpointSaving(Callback):
     is_waiting: bool = False
 
     def before_steps(self, state: RunState) -> None:
-        """Raises the error of a failed write.
-
-        Saves a checkpoint that waited for a good step.
-        """
+        """Raises the error of a failed write; saves a checkpoint that waited for a good step."""
         self.writer.check()
         if self.is_waiting:
             self.act(state)
@@ -298,14 +264,7 @@ class CheckpointSaving(Callback):
 
 @dataclasses.dataclass
 class Profiling(Callback):
-    """Profiles the steps between two step numbers.
-
-    Attributes:
-        folder: The folder that TensorBoard reads.
-        steps: The step numbers at which the profile starts and ends; None for no
-            profile.
-        is_running: Whether the profile has started.
-    """
+    """Profiles the steps from `steps[0]` to `steps[1]`; without `steps` it does nothing."""
 
     folder: str
     steps: tuple[int, int] | None

@@ -24,12 +24,9 @@ RunSteps = Callable[[RunState, int], StepResult]
 
 @dataclasses.dataclass
 class Pacing:
-    """Chooses the number of steps so that one graph call takes about one second.
+    """Chooses at most `max_steps` steps, so that a graph call takes about one second.
 
-    Attributes:
-        max_steps: The maximum number of steps in one graph call.
-        steps_per_sec: The measured speed; 0 if it is unknown.
-        calls: The number of graph calls so far.
+    While `steps_per_sec` is 0 (unknown), a graph call runs one step.
     """
 
     max_steps: int
@@ -42,10 +39,7 @@ class Pacing:
         return max(1, min(self.max_steps, int(self.steps_per_sec * _SECS_PER_CALL)))
 
     def observe(self, result: StepResult, secs: float) -> None:
-        """Updates the measured speed.
-
-        Ignores the first graph call, because it includes tracing.
-        """
+        """Updates the measured speed, except after the first graph call, which includes tracing."""
         if self.calls:
             self.steps_per_sec = result.steps / secs
         self.calls += 1
@@ -55,16 +49,10 @@ class Pacing:
 class TrainingClock:
     """Measures the seconds of training, over all runs.
 
-    Does nothing without a time budget.
-
     The clock does not follow changes of the system clock. It starts with the first call
     of `update`, at the seconds in the state, so that the time between two runs does not
-    count.
-
-    Attributes:
-        has_time_budget: Whether the training has a time budget. Without one, all
-            checkpoints have the same seconds, so that two runs write the same bytes.
-        started: The time at which training would have started without pauses.
+    count. Without a time budget, it does nothing: all checkpoints have the same
+    seconds, so that two runs write the same bytes.
     """
 
     has_time_budget: bool
@@ -92,22 +80,16 @@ def run_loop(
 ) -> int:
     """Trains until `last_step` or the end of the time budget.
 
-    A callback or a stop signal can end training earlier.
+    A callback or a stop signal can end training earlier. Returns the number of the stop
+    signal, or 0.
 
     Args:
         run_steps: Takes the state and a number of steps, and runs at most this number
             of steps.
         state: The progress of the run; updated in place.
-        last_step: Training ends after this many steps.
-        callbacks: The actions between calls of `run_steps`, in this order.
-        pacing: Chooses the number of steps per call.
-        workers: Exchanges numbers between the processes, so that all processes take the
-            same number of steps per call and stop at the same step.
-        signals: The numbers of the stop signals that this process has received so far.
-        clock: Measures the seconds of training.
-
-    Returns:
-        The number of the signal that stopped training, or 0.
+        workers: Makes all processes take the same number of steps per call and stop at
+            the same step.
+        signals: The stop signals that this process has received so far.
     """
     number = 0
     is_last = state.step >= last_step or state.time_is_up

@@ -15,10 +15,7 @@ def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
 
     A second signal of the same kind has its normal effect. Afterwards, the handlers of
     the caller are in place again. SIGHUP stays ignored in a program that `nohup`
-    started.
-
-    Args:
-        enabled: Whether to install the handlers. If False, the list stays empty.
+    started. If `enabled` is False, there are no handlers, and the list stays empty.
     """
     received: list[int] = []
     if not enabled:

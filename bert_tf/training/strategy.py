@@ -22,14 +22,8 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
 
     A process can connect to the other workers or to a TPU only once, and only before
     TensorFlow runs its first operation. A main program therefore calls this function
-    first; later calls with equal settings return the same strategy.
-
-    one_device: the first GPU, or the CPU if there is no GPU.
-    mirrored: `num_gpus` GPUs of this machine.
-    multi_worker_mirrored: all GPUs (or the CPU) of the machines in the environment
-        variable TF_CONFIG. The same program runs on each machine; the output folder is
-        on shared storage.
-    tpu: the TPU `tpu_name`, or the TPU of this machine.
+    first; later calls with equal settings return the same strategy. The strategy
+    one_device uses the first GPU, or the CPU if there is no GPU.
 
     Raises:
         InputError: This machine has fewer than `num_gpus` devices, there is no valid
@@ -119,13 +113,8 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
 class WorkerSync:
     """Exchanges numbers between the processes of a run, so that all decide equally.
 
-    Args:
-        strategy: The strategy of the run.
-
-    Attributes:
-        index: The index of this process among the processes of the run.
-        count: The number of processes.
-        is_chief: Whether this process is the one that writes files.
+    The process with the `index` 0 of the `count` processes is the chief. Only the chief
+    writes files.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -140,10 +129,7 @@ class WorkerSync:
         self._sum = tf.function(self._sum_over_devices)
 
     def sum(self, values: Sequence[float]) -> list[float]:
-        """Returns the sum of each value over all processes.
-
-        Waits until all have called `sum`.
-        """
+        """Returns the sum of each value over all processes; waits until all have called `sum`."""
         if self.count == 1:
             return list(values)
         # Each device of a process contributes an equal share of the process's values.
@@ -152,11 +138,7 @@ class WorkerSync:
         return [float(value) for value in self._sum(shares)]
 
     def check_equal(self, step: int, folder: str) -> None:
-        """Checks that all workers resume from the same step.
-
-        Raises:
-            InputError: Another worker resumes from a different step.
-        """
+        """Raises `InputError` if another worker resumes from a different step."""
         workers, total = self.sum([1, step])
         if round(total) != round(workers) * step:
             raise InputError(

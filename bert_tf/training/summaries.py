@@ -35,7 +35,7 @@ _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 def log_step_cost(
     objective: Objective, tokens: int, flops: int, memory: Mapping[str, int]
 ) -> Metrics:
-    """Logs the cost of a step, at level INFO.
+    """Logs the cost of a step, and returns its tokens by the name of the logged rate.
 
     Args:
         objective: Has the trainable parameters.
@@ -43,13 +43,11 @@ def log_step_cost(
             steps.
         flops: Floating-point operations per step, over all replicas; counts matrix
             products only.
-        memory: Estimated bytes on each device, by their use, such as "weights" or
-            "gradients".
-
-    Returns:
-        The number of tokens in a step, by the name of the rate that training logs.
+        memory: Estimated bytes on each device, by their use, such as "weights".
     """
-    parameters = sum(math.prod(each.shape) for each in objective.variables.values())
+    parameters = sum(
+        math.prod(variable.shape) for variable in objective.variables.values()
+    )
     parts = [f"{name} {_format_bytes(value)}" for name, value in memory.items()]
     _LOGGER.info(
         "%s parameters; %s tokens and %s per step\nestimated memory on each device: %s "
@@ -78,15 +76,11 @@ class MetricAccumulator:
     """Accumulates the results of the steps since the last log entry.
 
     Attributes:
-        objective: Computes loss and metrics from totals.
         per_step: Maps the name of each logged rate to the quantity that one step
-            processes. For example, with `{"tokens_per_sec": 4096}` each step processes
-            4,096 tokens. The log entry `tokens_per_sec` is then 4,096 times the steps
-            per second while steps run, and the entry `tokens_per_sec_wall_clock` is
-            4,096 times the steps per second of the clock.
+            processes, such as `{"tokens_per_sec": 4096}`. The rate `tokens_per_sec`
+            counts only the time of the steps, `tokens_per_sec_wall_clock` all time.
         totals: The steps since the last log entry, also those before a restart; updated
-            in place. By default, there are none.
-        has_traced: Whether the first call of the graph is done.
+            in place.
     """
 
     objective: Objective
@@ -151,14 +145,11 @@ class MetricAccumulator:
 class Summaries:
     """Writes metrics, texts and hyperparameters of a run.
 
-    Each kind of entry, such as `train` or `eval`, is one curve in a TensorBoard chart.
-
-    Args:
-        output_dir: The folder of the run. Events are written to one subfolder for each
-            kind of entry, and JSON lines to `metrics.jsonl`.
-        step: The number of steps done. Events and JSON lines of later steps are
-            removed; a run that was killed may have left them. TensorBoard shows the
-            removal when it is started again.
+    Each kind of entry, such as `train` or `eval`, is one curve in a TensorBoard chart,
+    with events in a subfolder of `output_dir`. Metrics are also JSON lines in
+    `metrics.jsonl`. Events and JSON lines after `step` are removed, because a run that
+    was killed may have left them. TensorBoard shows the removal when it is started
+    again.
 
     Raises:
         InputError: `metrics.jsonl` or an event file cannot be read or written.
@@ -178,13 +169,7 @@ class Summaries:
         self._has_hyperparameters = _HYPERPARAMETERS_TAG in tags
 
     def write(self, kind: str, step: int, values: Metrics) -> None:
-        """Adds one entry of scalars.
-
-        Args:
-            kind: "train", or the name of a held-out data set such as "eval".
-            step: The number of steps done.
-            values: Scalars by name.
-        """
+        """Adds one entry of scalars; `kind` is "train" or the name of a held-out data set."""
         with self._writer(kind):
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
@@ -195,15 +180,7 @@ class Summaries:
         self._lines.append(json.dumps({"step": step, "kind": kind, **finite}))
 
     def write_text(self, kind: str, step: int, name: str, markdown: str) -> None:
-        """Adds a text to TensorBoard's Text tab.
-
-        Args:
-            kind: "train", or the name of a held-out data set such as "eval".
-            step: The number of steps done.
-            name: Tag of the text; for each tag, TensorBoard shows the texts in the
-                order of steps.
-            markdown: The text.
-        """
+        """Adds a Markdown text with the tag `name` to TensorBoard's Text tab."""
         with self._writer(kind):
             tf.summary.text(name, markdown, step=step)
 
@@ -215,10 +192,8 @@ class Summaries:
     def write_hyperparameters(self, values: Mapping[str, Any]) -> None:
         """Adds a row to TensorBoard's HParams tab, unless the run already has a row.
 
-        Args:
-            values: Hyperparameters by name. The entries of a nested mapping are named
-                `name.key`. Values that are not numbers, booleans or strings are
-                converted to strings, and None is converted to "".
+        The entries of a nested mapping are named `name.key`. None becomes "", and other
+        values that are not numbers, booleans or strings are converted to strings.
         """
         if self._has_hyperparameters:
             return
@@ -236,11 +211,7 @@ class Summaries:
                 yield
 
     def flush(self) -> None:
-        """Writes all entries to disk.
-
-        Raises:
-            InputError: The disk is full.
-        """
+        """Writes all entries to disk; raises `InputError` if the disk is full."""
         # The lines name the folders of the events, so they are written before the
         # events.
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
@@ -260,17 +231,14 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
 
 
 def _event_files(folder: str) -> list[str]:
-    """Returns the event files; removes those that a killed run began to write again."""
+    """Returns the event files, and removes incomplete ones that a killed run has left."""
     atomic_files.remove_leftovers(folder)  # which TensorBoard would read too
     names = fnmatch.filter(files.list_folder(folder), _EVENT_FILES)
     return [os.path.join(folder, name) for name in names]
 
 
 def _remove_events_after(path: str, step: int) -> set[str]:
-    """Removes the events of later steps from an event file.
-
-    Returns the tags of the others.
-    """
+    """Removes the events of later steps from an event file; returns the tags of the others."""
     kept: list[bytes] = []
     tags: set[str] = set()
     is_changed = False
@@ -298,7 +266,7 @@ def _remove_events_after(path: str, step: int) -> set[str]:
 
 
 def write_results(path: str, values: Metrics) -> None:
-    """Writes sorted `name = value` lines, as eval_results.txt of the original has."""
+    """Writes sorted `name = value` lines, the format of google-research/bert."""
     files.write_text(
         path, "".join(f"{name} = {values[name]}\n" for name in sorted(values))
     )

@@ -258,10 +258,7 @@ class Trainer(Generic[ObjectiveT]):
         per_step: Metrics,
         signals: Sequence[int],
     ) -> tuple[int, RunState]:
-        """Trains to the last step or to a stop signal.
-
-        Returns the signal (or 0) and the state.
-        """
+        """Trains to the last step or to a stop signal; returns the signal (or 0) and the state."""
         self._known_latest = None  # training writes newer checkpoints
 
         # Checkpoints contain the position of an iterator. A function from the step to
@@ -318,7 +315,7 @@ class Trainer(Generic[ObjectiveT]):
         failures: FailureMessages,
         iterator: Any,
     ) -> list[Callback]:
-        """Returns what happens between the steps; only the chief writes files."""
+        """Returns the actions between the steps; only the chief writes files."""
         runtime = self._runtime
         is_chief = self.is_chief
         budget = self.training.time_budget_secs
@@ -422,7 +419,7 @@ class Trainer(Generic[ObjectiveT]):
         return loss_and_metrics(self.objective, sums, counts)
 
     def _evaluations(self, held_out: HeldOutData) -> dict[str, Evaluate]:
-        """Returns functions that evaluate the averaged weights, if there are any."""
+        """Returns functions that evaluate the average of the weights, if the run keeps one."""
 
         def on_dataset(
             name: str, make_dataset: Callable[[], tf.data.Dataset]
@@ -457,7 +454,7 @@ class Trainer(Generic[ObjectiveT]):
     def _steps_with_messages(
         self, iterator: Any, failures: FailureMessages, is_part: bool
     ) -> RunSteps:
-        """Returns a function that runs steps, and explains the error of one."""
+        """Returns a function that runs steps and converts their errors to messages."""
         parts = self._workers.count if is_part else 1
 
         def run_steps(state: RunState, steps: int) -> StepResult:

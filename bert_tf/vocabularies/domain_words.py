@@ -37,13 +37,10 @@ class NewWordsConfig:
 
 @dataclasses.dataclass(frozen=True)
 class NewWord:
-    """A word that gets an entry of its own.
+    """A word, before WordPiece, that gets an entry of its own.
 
-    Attributes:
-        word: The word, as the tokenizer splits texts before WordPiece.
-        count: Number of its occurrences.
-        pieces: The ids of the tokens that the vocabulary splits it into; [UNK] alone
-            for a word that the vocabulary does not cover.
+    `pieces` are the ids of its tokens so far; [UNK] alone if the vocabulary does not
+    cover it.
     """
 
     word: str
@@ -53,13 +50,7 @@ class NewWord:
 
 @dataclasses.dataclass(frozen=True)
 class TextCost:
-    """The tokens of a text.
-
-    Attributes:
-        words: Number of words.
-        tokens: Number of tokens of these words.
-        unknown: Number of words that become [UNK].
-    """
+    """The numbers of words of a text, of their tokens, and of words that become [UNK]."""
 
     words: int
     tokens: int
@@ -80,17 +71,8 @@ def choose_words(
     becomes [UNK] counts as if each of its characters were a piece, and as at least two
     pieces.
 
-    Args:
-        counts: Number of occurrences of each word, from `word_counts.count_words`.
-        tokenizer: The tokenizer of the model.
-        config: How many words to choose.
-
-    Returns:
-        At most `num_words` words, from most to fewest saved tokens; ties in the order
-        of the words.
-
-    Raises:
-        InputError: There are no words, or the vocabulary has all of them.
+    Returns at most `num_words` words, from most to fewest saved tokens; ties in the
+    order of the words. An `InputError` is raised if the vocabulary has all words.
     """
     words = list(counts)
     if not words:
@@ -130,7 +112,7 @@ def cost_of(counts: Mapping[str, int], tokenizer: "BertTokenizer") -> TextCost:
 def _tokenized(
     words: Sequence[str], tokenizer: "BertTokenizer"
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Returns ids, ragged [N, None]; numbers of pieces, [N]; which are [UNK], [N]."""
+    """Returns ids, ragged [N, None]; numbers of pieces, [N]; whether words are [UNK], bool [N]."""
     ids = tokenizer.tokenize(words)
     lengths = ids.row_lengths().numpy()
     unknown: np.ndarray = np.zeros(len(words), bool)

@@ -86,14 +86,13 @@ class LearnedVocabulary:
 
     Attributes:
         tokens: The entries in the order of their ids.
-        missing: Number of [unusedN] entries beyond `num_unused_tokens`. These entries
-            fill the vocabulary if the text gives too few subwords and words.
-        added: Number of less useful subwords and of words at the end of `tokens`. These
-            entries fill the vocabulary if the text gives too few subwords.
+        missing: Number of [unusedN] entries beyond `num_unused_tokens`, which fill the
+            vocabulary if the text gives too few subwords and words.
+        added: Number of words and less useful subwords at the end of `tokens`, which
+            fill the vocabulary if the text gives too few subwords.
         characters: Number of distinct characters in the text.
-        uncovered: Number of distinct characters that the vocabulary does not cover.
-        unknown: Number of occurrences of words with such a character: each becomes
-            [UNK].
+        uncovered: Number of these characters that the vocabulary does not cover.
+        unknown: Number of occurrences of words that become [UNK] for this reason.
     """
 
     tokens: list[str]
@@ -105,16 +104,7 @@ class LearnedVocabulary:
 
 
 def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabulary:
-    """Learns a vocabulary from word counts.
-
-    Args:
-        counts: Number of occurrences of each word.
-        config: The settings of the vocabulary.
-
-    Raises:
-        InputError: `counts` is empty, or `vocab_size` is too small for `max_characters`
-            characters.
-    """
+    """Learns a vocabulary from the number of occurrences of each word."""
     ranked = _characters(counts)
     if not ranked:
         raise InputError("There are no words in the text. Check the input files.")
@@ -144,22 +134,16 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
 
 
 def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Returns (character, occurrences), from frequent to rare.
-
-    Equal counts in code point order.
-    """
-    found: collections.Counter[str] = collections.Counter()
+    """Returns (character, occurrences), from frequent to rare; ties in code point order."""
+    occurrences: collections.Counter[str] = collections.Counter()
     for word, number in counts.items():
         for character in word:
-            found[character] += number
-    return sorted(found.items(), key=lambda item: (-item[1], item[0]))
+            occurrences[character] += number
+    return sorted(occurrences.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _is_ideograph(character: str) -> bool:
-    """Whether the tokenizer makes the character a separate word.
-
-    Such a character needs no entry with "##".
-    """
+    """Whether the tokenizer makes the character a word, which needs no entry with "##"."""
     return any(first <= ord(character) <= last for first, last in CJK)
 
 
@@ -174,11 +158,7 @@ def _num_fitting(ranked: Sequence[tuple[str, int]], entries: int) -> int:
 
 
 def _number_covered(ranked: Sequence[tuple[str, int]], config: VocabularyConfig) -> int:
-    """Returns how many of the most frequent characters the vocabulary covers.
-
-    Raises:
-        InputError: `vocab_size` is too small for `max_characters` characters.
-    """
+    """Returns how many of the most frequent characters the vocabulary covers."""
     if config.max_characters:
         number = min(config.max_characters, len(ranked))
     else:
@@ -203,11 +183,10 @@ def _most_frequent(
     ranked: Sequence[tuple[str, int]],
     config: VocabularyConfig,
 ) -> list[tuple[str, int]]:
-    """Returns the most frequent words of ranked characters, without ties.
+    """Returns the most frequent words of ranked characters; ties in alphabetical order.
 
-    Words of equal frequency are in the order of their characters. A character that does
-    not occur in these words is added as a word, so that the vocabulary gets an entry for
-    it.
+    A character that does not occur in these words is added as a word, so that the
+    vocabulary gets an entry for it.
     """
     known = {character for character, _ in ranked}
     candidates = (
@@ -233,9 +212,7 @@ def _collect(
     ranked: Sequence[tuple[str, int]],
     config: VocabularyConfig,
 ) -> tuple[list[str], int]:
-    """Collects subwords of the most frequent words, until there are enough.
-
-    The thresholds go from high to low.
+    """Collects subwords at thresholds from high to low, until there are enough.
 
     The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8,
     128, 2048, ... times as high. They depend only on the words, and subwords of higher
@@ -256,25 +233,22 @@ def _collect(
     while thresholds[-1] < frequent:
         thresholds.append(16 * thresholds[-1])
     goal = config.num_learned
-    found: dict[str, None] = {}
+    pieces: dict[str, None] = {}
     with Progress("learning subwords", None, "thresholds") as progress:
         for threshold in reversed(thresholds):
-            without = len(found) if threshold == lowest else goal
-            found.update(dict.fromkeys(_learn_subwords(words, threshold)))
+            without = len(pieces) if threshold == lowest else goal
+            pieces.update(dict.fromkeys(_learn_subwords(words, threshold)))
             progress.update(
-                1, f"threshold {threshold}: {len(found)} of {goal} subwords"
+                1, f"threshold {threshold}: {len(pieces)} of {goal} subwords"
             )
-            if len(found) >= goal:
+            if len(pieces) >= goal:
                 break
-    subwords = sorted(found, key=lambda word: len(word.removeprefix("##")) > 1)[:goal]
+    subwords = sorted(pieces, key=lambda word: len(word.removeprefix("##")) > 1)[:goal]
     return subwords, max(0, len(subwords) - without)
 
 
 def _learn_subwords(words: Sequence[tuple[str, int]], threshold: int) -> list[str]:
-    """Runs the learner once.
-
-    Returns the characters, then the subwords from frequent to rare.
-    """
+    """Runs the learner once; returns the characters, then subwords from frequent to rare."""
     from tensorflow_text.tools.wordpiece_vocab import (
         wordpiece_tokenizer_learner_lib as learner,
     )

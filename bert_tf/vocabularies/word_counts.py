@@ -22,10 +22,9 @@ class WordCounts:
 
     Attributes:
         words: Number of occurrences of each word of up to 50 characters.
-        invalid_lines: Number of lines that are not valid UTF-8. In input other than
-            text files, each document counts as one line.
-        first_invalid: The first line that is not valid UTF-8, as "file:line"; "" if
-            there is none.
+        invalid_lines: Number of invalid lines. In input other than text files, each
+            document counts as one line.
+        first_invalid: The first invalid line, as "file:line"; "" if there is none.
     """
 
     words: collections.Counter[str]
@@ -52,14 +51,9 @@ def count_words(
     """Counts the words into which BERT's tokenizer splits a text before WordPiece.
 
     Memory is bounded: if there are more than 2 million distinct words, the rarest words
-    are dropped. Bytes that are not valid UTF-8 are ignored, as in the tokenizer.
-
-    Args:
-        blocks: The text.
-        total_bytes: Size of the text, for the progress display; None if it is not
-            known.
-        do_lower_case: Whether to lower-case the text and to remove its accents.
-        num_workers: Number of blocks counted in parallel, at most 8.
+    are dropped. Bytes that are not valid UTF-8 are ignored, as in the tokenizer. At
+    most 8 blocks are counted in parallel. `total_bytes` is for the progress display;
+    None if it is not known.
     """
     words: collections.Counter[bytes] = collections.Counter()
     invalid = 0
@@ -68,8 +62,8 @@ def count_words(
     workers = min(num_workers, _MAX_WORKERS)
     with Progress("counting words", total_bytes, "bytes") as progress:
         counted = map_in_order(_counter(do_lower_case), blocks, workers)
-        for block, found, invalid_lines in counted:
-            words.update(found)
+        for block, block_counts, invalid_lines in counted:
+            words.update(block_counts)
             _drop_rare(words)
             places = [f"{block.source}:{line}" for line in invalid_lines]
             # An invalid line that continues in the next block is counted once.
@@ -104,7 +98,7 @@ def _counter(do_lower_case: bool) -> Callable[[Block], _Counted]:
         return words, counts
 
     def count(block: Block) -> _Counted:
-        words, counts = (each.numpy().tolist() for each in count_text(block.text))
+        words, counts = (tensor.numpy().tolist() for tensor in count_text(block.text))
         return block, dict(zip(words, counts, strict=True)), _invalid_lines(block)
 
     return count

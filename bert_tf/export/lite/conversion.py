@@ -47,16 +47,8 @@ _OF_TOKENS = {"logits", "start_logits", "end_logits"}
 def prepare(job: ExportJob) -> PreparedFiles:
     """Reads everything that TFLite files need, before anything is written.
 
-    Args:
-        job: The model and the settings.
-
-    Returns:
-        A file for each precision, and, if the settings say so, another one that takes
-        texts.
-
-    Raises:
-        InputError: The checkpoint cannot be exported for the task or has LSTM layers,
-            or LiteRT is not installed.
+    There is one file for each precision and, with `tflite_text_input`, another one that
+    takes texts. LSTM layers cannot be exported.
     """
     check_installed("tflite", to_write=True)
 
@@ -95,16 +87,16 @@ def prepare(job: ExportJob) -> PreparedFiles:
 
     # A file for each precision, and each kind of inputs.
     has_metadata = _can_run_in_mediapipe(served)
-    found = [
+    model_files = [
         ModelFile(precision, takes_texts, has_metadata and not takes_texts)
         for takes_texts in ([False, True] if settings.tflite_text_input else [False])
         for precision in dict.fromkeys(settings.tflite_precisions)
     ]
-    return PreparedFiles(served, found, functools.partial(_content, job, served))
+    return PreparedFiles(served, model_files, functools.partial(_content, job, served))
 
 
 def _may_join_words(served: ServedModel) -> bool:
-    """Returns whether the prompt and a text have other words together than apart."""
+    """Returns whether the last word of the prompt may continue in the text after it."""
     texts = [f"{served.prompt}a", served.prompt, "a"]
     together, prompt, text = served.tokenizer.words(texts).to_list()
     return bool(together != prompt + text)
@@ -139,22 +131,14 @@ def _content(job: ExportJob, served: ServedModel, file: ModelFile) -> bytes:
 
 
 def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
-    """Returns a TFLite file of `served.forward` for one sequence.
+    """Returns a TFLite file of `served.forward`, which is float32, for one sequence.
 
     The batch has the size 1: TFLite had silently wrong masked-LM logits for some
-    batches.
-
-    Args:
-        served: The model with float32 weights.
-        file: The precision and the kind of inputs. The activations are float32; with
-            int8, matrix products quantize them while the model runs. The inputs are
-            texts, string [1], or `input_ids`, `input_mask` and `segment_ids`, int32 [1,
-            S], and, for a masked LM, `masked_lm_positions`, int32 [1, P], where P is 1
-            if there is a length.
-        length: The number of tokens of the sequences; None for any length.
-
-    Raises:
-        ExportCheckError: TFLite cannot represent the model.
+    batches. The inputs are texts, string [1], or `input_ids`, `input_mask` and
+    `segment_ids`, int32 [1, S], and, for a masked LM, `masked_lm_positions`, int32 [1,
+    P]. Without a `length`, S and P may have any value; otherwise S is `length`, and P
+    is 1. The activations are float32; with int8, matrix products quantize them while
+    the model runs.
     """
     if file.takes_texts:
         specs = {
@@ -175,8 +159,8 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
             inputs = _encoded(served, texts, length)
         elif file.has_metadata and length is None:
             inputs = _truncated(inputs, served.max_seq_length, served.tokenizer.sep_id)
-        found = served.outputs(inputs)
-        return {name: found[name] for name in served.lite_outputs}
+        all_outputs = served.outputs(inputs)
+        return {name: all_outputs[name] for name in served.lite_outputs}
 
     function = tf.function(outputs, autograph=False).get_concrete_function(**specs)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], served)
@@ -193,10 +177,10 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
 def _encoded(
     served: ServedModel, texts: list[Any], length: int | None
 ) -> dict[str, Any]:
-    """Returns the inputs of the model, int32 [1, S], for one text or pair.
+    """Returns the inputs of the model, int32 [1, S], for texts, string [1] each.
 
-    The texts are string [1] each. The ids are those of `BertTokenizer.encode`, except
-    for those of `tokenize_in_lite`.
+    The ids equal those of `BertTokenizer.encode`, except for texts that
+    `tokenize_in_lite` splits differently.
     """
     ids = [served.tokenizer.tokenize_in_lite(each) for each in texts]
     if served.prompt:
@@ -212,7 +196,7 @@ def _encoded(
 
 
 def _after_prompt(served: ServedModel, ids: Any) -> Any:
-    """Puts the ids of the prompt before those of a text, ragged int32 [1, None]."""
+    """Puts the ids of the prompt before the ids of a text, ragged int32 [1, None]."""
     with tf.init_scope():  # the prompt is a constant of the file
         prompt = served.tokenizer.tokenize(served.prompt).numpy()
     values = tf.concat([prompt, ids.values], 0)
@@ -221,9 +205,7 @@ def _after_prompt(served: ServedModel, ids: Any) -> Any:
 
 
 def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any]:
-    """Truncates a sequence that is too long for the model.
-
-    The result is that of `BertTokenizer.encode`.
+    """Truncates a sequence that is too long for the model, like `BertTokenizer.encode`.
 
     MediaPipe does not truncate texts for a file without a fixed length.
     """
@@ -235,12 +217,7 @@ def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any
 
 
 def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
-    """Returns a TFLite file with other files appended, without compression.
-
-    Args:
-        model: A TFLite file without an archive.
-        embedded: The content of each file, by name.
-    """
+    """Returns a TFLite file with an archive of other files appended, without compression."""
     buffer = io.BytesIO(model)
     with zipfile.ZipFile(buffer, "a") as archive:
         for name, content in embedded.items():
@@ -249,24 +226,14 @@ def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
 
 
 def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[bytes]]:
-    """Separates a TFLite file from the files that it contains.
-
-    ZIP checks their checksums.
-
-    Args:
-        path: The path of the TFLite file, for messages.
-        content: Its content.
-        *names: The names of files.
-
-    Returns:
-        The model, that is, the bytes before the archive, and the content of each file.
+    """Splits a TFLite file into the model and the content of files in its archive.
 
     Raises:
-        InputError: The file is damaged, or bert-tf did not write it.
+        InputError: The file is damaged (ZIP has checksums), or not a file of bert-tf.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = min(each.header_offset for each in archive.infolist())
+            size = min(member.header_offset for member in archive.infolist())
             return content[:size], [archive.read(name) for name in names]
     except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
         raise InputError(
@@ -276,20 +243,12 @@ def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[byte
 
 
 class LiteForward(FileForward):
-    """The outputs of a TFLite file for a batch.
+    """Computes the outputs of a TFLite file for a batch.
 
-    A row of the batch is a run of the file, and is not padded to the length of other
-    rows unless the outputs are those of tokens. A single row uses all threads; with
-    more rows, each thread runs other rows, in an interpreter of its own. Unused
+    Each row of the batch is a run of the file. It is not padded to the length of other
+    rows unless an output has a value for each token. A single row uses all threads;
+    with more rows, each thread runs other rows, in an interpreter of its own. Unused
     interpreters are kept.
-
-    Args:
-        path: The path of the TFLite file, for messages.
-        content: Its content.
-        num_threads: The number of threads.
-
-    Raises:
-        InputError: LiteRT is not installed, or the file is not a TFLite file.
     """
 
     def __init__(self, path: str, content: bytes, num_threads: int) -> None:
@@ -304,7 +263,10 @@ class LiteForward(FileForward):
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
         super().__init__(
             inputs,
-            {name: len(each["shape_signature"]) for name, each in outputs.items()},
+            {
+                name: len(details["shape_signature"])
+                for name, details in outputs.items()
+            },
         )
         self._is_of_tokens = not _OF_TOKENS.isdisjoint(outputs)
         shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
@@ -320,9 +282,10 @@ class LiteForward(FileForward):
         if count == 1:
             return self._run_row(rows[0], self._num_threads)
         with concurrent.futures.ThreadPoolExecutor(self._num_threads) as pool:
-            found = list(pool.map(self._run_row, rows, [1] * count))
+            outputs_of_rows = list(pool.map(self._run_row, rows, [1] * count))
         return {
-            name: np.concatenate([each[name] for each in found]) for name in self._ranks
+            name: np.concatenate([each[name] for each in outputs_of_rows])
+            for name in self._ranks
         }
 
     def _run_row(
@@ -332,17 +295,20 @@ class LiteForward(FileForward):
         with self._runner(num_threads) as runner:
             if IDS not in row:
                 return dict(runner(**row))
-            given = row[IDS].shape[1]
-            used = given if self._is_of_tokens else _num_tokens(row, given)
-            of_tokens = {name: each for name, each in row.items() if name != POSITIONS}
+            length = row[IDS].shape[1]
+            used = length if self._is_of_tokens else _num_tokens(row, length)
+            of_tokens = {
+                name: array for name, array in row.items() if name != POSITIONS
+            }
             inputs = {
-                name: self._with_length(each, used) for name, each in of_tokens.items()
+                name: self._with_length(array, used)
+                for name, array in of_tokens.items()
             }
             if POSITIONS in row:
                 return self._run_positions(runner, inputs, row[POSITIONS])
             outputs = dict(runner(**inputs))
         if self._is_of_tokens:
-            outputs = {name: value[:, :given] for name, value in outputs.items()}
+            outputs = {name: value[:, :length] for name, value in outputs.items()}
         return outputs
 
     def _run_positions(
@@ -355,7 +321,7 @@ class LiteForward(FileForward):
             for first in range(0, positions.shape[1], step)
         ]
         return {
-            name: np.concatenate([each[name] for each in parts], axis=1)
+            name: np.concatenate([part[name] for part in parts], axis=1)
             if value.ndim == 3
             else value
             for name, value in parts[0].items()
@@ -379,10 +345,7 @@ class LiteForward(FileForward):
         free.append(runner)
 
     def _new_runner(self, num_threads: int) -> Any:
-        """Returns the signature of the file in a new interpreter.
-
-        It also has the operations of tensorflow_text.
-        """
+        """Returns the signature runner of a new interpreter, with tensorflow_text's operations."""
         import tensorflow_text
         from ai_edge_litert.interpreter import InterpreterWithCustomOps
 
@@ -401,7 +364,7 @@ class LiteForward(FileForward):
 
 
 def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
-    """Returns the number of tokens up to the last token and the last position."""
+    """Returns the length without padding, but at least up to the last position to predict."""
     last = int(
         np.max(
             np.flatnonzero(row["input_mask"][0]), initial=np.max(row.get(POSITIONS, 0))
@@ -411,11 +374,7 @@ def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
 
 
 def open_file(path: str, content: bytes, num_threads: int, _: str) -> OpenFile:
-    """Reads what is in a TFLite file of bert-tf; see `model_file`.
-
-    Raises:
-        InputError: The file is damaged, or bert-tf did not write it.
-    """
+    """Opens a TFLite file of bert-tf; see `model_file`."""
     model, texts = read_files(path, content, *STORED_TEXTS)
     forward = functools.partial(LiteForward, path, content, num_threads)
     return OpenFile(texts, files.sha256(model), forward)

@@ -32,11 +32,9 @@ def is_installed() -> bool:
 def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -> bytes:
     """Returns a TFLite file with metadata for MediaPipe.
 
-    Args:
-        model: A TFLite file with the inputs `input_ids`, `input_mask` and `segment_ids`
-            and one output, without embedded files.
-        vocabulary_file: The name of the vocabulary among the embedded files.
-        labels_file: The name of the labels; None for a file whose output is a vector.
+    The model has the inputs `input_ids`, `input_mask` and `segment_ids`, one output,
+    and no embedded files. The metadata names files that are embedded later;
+    `labels_file` is None if the output is a vector.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -95,7 +93,7 @@ def _input_names(root: Any) -> list[str]:
     """Returns MediaPipe's names of the inputs, in the order of the graph."""
     signature = root.signatureDefs[0]
     graph = root.subgraphs[0]
-    names = {each.tensorIndex: each.name.decode() for each in signature.inputs}
+    names = {tensor.tensorIndex: tensor.name.decode() for tensor in signature.inputs}
     return [_INPUTS[names[index]] for index in graph.inputs]
 
 
@@ -107,10 +105,7 @@ def _packed(value: Any, identifier: bytes, size: int = 1024) -> bytes:
 
 
 class _Builder(flatbuffers.Builder):
-    """Aligns vectors of bytes, such as weights, as TFLite requires.
-
-    Python's builder does not.
-    """
+    """Aligns vectors of bytes, such as weights, as TFLite requires; its base class does not."""
 
     def StartVector(self, elemSize: int, numElems: int, alignment: int) -> Any:  # noqa: N802, N803
         """Starts a vector; see `flatbuffers.Builder`."""

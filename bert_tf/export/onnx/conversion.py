@@ -38,21 +38,13 @@ _CLIENT = "onnx_client.py"
 def prepare(job: ExportJob) -> PreparedFiles:
     """Reads everything that ONNX files need, before anything is written.
 
-    Args:
-        job: The model and the settings.
-
-    Returns:
-        A file for each precision. Exports of tasks with one output for each text also
-        have `onnx_client.py`.
-
-    Raises:
-        InputError: The checkpoint cannot be exported for the task, or a package is not
-            installed.
+    There is one file for each precision. Exports of tasks with one output for each text
+    also have `onnx_client.py`.
     """
     check_installed("onnx", to_write=True)
     settings = dataclasses.replace(job.settings, precision="float32")
     served = load_served(job.checkpoint, settings)
-    found = [
+    model_files = [
         ModelFile(precision) for precision in dict.fromkeys(settings.onnx_precisions)
     ]
     # Both precisions need the float32 model, which is converted once.
@@ -64,7 +56,7 @@ def prepare(job: ExportJob) -> PreparedFiles:
 
     client = files.read_bytes(os.path.join(os.path.dirname(__file__), "client.py"))
     extra = {_CLIENT: client} if served.lite_takes_texts else {}
-    return PreparedFiles(served, found, content, extra)
+    return PreparedFiles(served, model_files, content, extra)
 
 
 def convert(served: ServedModel) -> bytes:
@@ -72,9 +64,6 @@ def convert(served: ServedModel) -> bytes:
 
     The inputs are `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], and, for a
     masked LM, `masked_lm_positions`, int32 [B, P].
-
-    Raises:
-        ExportCheckError: ONNX cannot represent the model.
     """
     import onnx
     import tf2onnx
@@ -83,8 +72,8 @@ def convert(served: ServedModel) -> bytes:
     specs = [tf.TensorSpec([None, None], tf.int32, name=name) for name in names]
 
     def outputs(*inputs: Any) -> dict[str, Any]:
-        found = served.outputs(dict(zip(names, inputs, strict=True)))
-        return {name: found[name] for name in served.lite_outputs}
+        all_outputs = served.outputs(dict(zip(names, inputs, strict=True)))
+        return {name: all_outputs[name] for name in served.lite_outputs}
 
     with as_export_check_error("onnx"):
         model, _ = tf2onnx.convert.from_function(
@@ -119,24 +108,18 @@ def quantize(model: bytes) -> bytes:
     Activations are quantized while the model runs. The output of a row does not depend
     on the other rows of its batch, and is the same on all processors; see
     `_quantize_products`.
-
-    Args:
-        model: A float32 model.
-
-    Raises:
-        ExportCheckError: ONNX Runtime cannot quantize the model.
     """
     import onnx
     from onnxruntime import quantization
 
     with files.temporary_folder() as folder, as_export_check_error("onnx"):
         path = os.path.join(folder, "int8.onnx")
-        found = onnx.ModelProto.FromString(model)
-        _quantize_products(found.graph)
+        model_proto = onnx.ModelProto.FromString(model)
+        _quantize_products(model_proto.graph)
 
         # The rest with weights are the embeddings.
         quantization.quantize_dynamic(
-            found,
+            model_proto,
             path,
             op_types_to_quantize=["Gather"],
             weight_type=quantization.QuantType.QInt8,
@@ -156,7 +139,10 @@ def _quantize_products(graph: Any) -> None:
     """
     from onnx import TensorProto, helper, numpy_helper
 
-    weights = {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+    weights = {
+        initializer.name: numpy_helper.to_array(initializer)
+        for initializer in graph.initializer
+    }
     constants = {
         "smallest_row": np.array(1e-30, np.float32),
         "row_scale": np.array(2 / 255, np.float32),
@@ -207,7 +193,9 @@ def _quantize_products(graph: Any) -> None:
         add("Mul", [f"{product}_scaled", f"{rows}_size"], product)
 
     used = {name for node in nodes for name in node.input}
-    kept = [each for each in graph.initializer if each.name in used]
+    kept = [
+        initializer for initializer in graph.initializer if initializer.name in used
+    ]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(kept)
@@ -217,19 +205,13 @@ def _quantize_products(graph: Any) -> None:
 
 
 def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the weights of a product as integers, and their scales.
+    """Returns weights [I, O] as int8, and the scale of each output, float32 [O].
 
     Processors without VNNI instructions add the products of two neighboring inputs in
     16 bits. With activations of 8 bits without sign, these sums saturate if two weights
     of the same sign are larger than 128 together. The scale of an output is the
     smallest without such a pair, so a file gives the same results on all processors. It
-    is about 1.3 times as coarse as that of 8 bits, and finer than 7 bits.
-
-    Args:
-        kernel: float32 [I, O].
-
-    Returns:
-        int8 [I, O], and float32 [O].
+    is about 1.3 times as coarse as a scale for 8 bits, and finer than one for 7 bits.
     """
     inputs, outputs = kernel.shape
     pairs = np.pad(kernel, [(0, inputs % 2), (0, 0)]).reshape(-1, 2, outputs)
@@ -241,12 +223,7 @@ def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
-    """Returns an ONNX model with texts in its metadata.
-
-    Args:
-        model: A serialized ModelProto.
-        embedded: Each text, UTF-8, by name.
-    """
+    """Returns a serialized ONNX model with texts in its metadata: UTF-8, by name."""
     import onnx
 
     entries = [{"key": name, "value": text.decode()} for name, text in embedded.items()]
@@ -257,16 +234,11 @@ def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
 def check_graph(path: str, content: bytes) -> Any:
     """Checks that an ONNX file contains its weights, and only operators of ONNX itself.
 
-    Args:
-        path: The path of the file, for messages.
-        content: Its content. The runtime reports it if it is damaged.
-
-    Returns:
-        The file, a ModelProto; None if it is damaged.
+    Returns its ModelProto; None if the file is damaged, which the runtime reports.
 
     Raises:
-        InputError: The file reads other files or needs
-            operators that ONNX does not define.
+        InputError: The file reads other files, or needs operators that ONNX does not
+            define.
     """
     import onnx
 
@@ -275,14 +247,14 @@ def check_graph(path: str, content: bytes) -> Any:
     except DecodeError:
         return None
     parts = list(_messages(model))
-    domains = {each.domain for each in parts if isinstance(each, onnx.NodeProto)}
+    domains = {part.domain for part in parts if isinstance(part, onnx.NodeProto)}
     if domains - {"", "ai.onnx"} or any(
-        isinstance(each, onnx.FunctionProto)
+        isinstance(part, onnx.FunctionProto)
         or (
-            isinstance(each, onnx.TensorProto)
-            and onnx.external_data_helper.uses_external_data(each)
+            isinstance(part, onnx.TensorProto)
+            and onnx.external_data_helper.uses_external_data(part)
         )
-        for each in parts
+        for part in parts
     ):
         raise InputError(
             f"{path} has operators of its own or of others, or weights in other files, "
@@ -293,27 +265,26 @@ def check_graph(path: str, content: bytes) -> Any:
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """Yields a message of a protocol buffer and those in it, such as all tensors."""
+    """Yields a message of a protocol buffer and all messages in it, such as tensors."""
     yield message
     for field, value in message.ListFields():
         if field.message_type:
-            for each in [value] if isinstance(value, Message) else value:
-                yield from _messages(each)
+            for child in [value] if isinstance(value, Message) else value:
+                yield from _messages(child)
 
 
 class OnnxForward(FileForward):
-    """The outputs of an ONNX file for a batch.
+    """Computes the outputs of an ONNX file for a batch.
 
-    Args:
-        graph: The graph of the file.
-        run: Returns the outputs of a batch, in their order.
+    `run` returns the outputs for a batch, in the order of the outputs of `graph`.
     """
 
     def __init__(self, graph: Any, run: Any) -> None:
         ranks = {
-            each.name: len(each.type.tensor_type.shape.dim) for each in graph.output
+            tensor.name: len(tensor.type.tensor_type.shape.dim)
+            for tensor in graph.output
         }
-        super().__init__([each.name for each in graph.input], ranks)
+        super().__init__([tensor.name for tensor in graph.input], ranks)
         self._run = run
 
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
@@ -353,12 +324,7 @@ _RUNTIMES = {
 
 
 def open_file(path: str, content: bytes, num_threads: int, runtime: str) -> OpenFile:
-    """Reads what is in an ONNX file of bert-tf; see `model_file`.
-
-    Raises:
-        InputError: The file is damaged, needs other files or operators, or bert-tf did
-            not write it; or the runtime is not installed.
-    """
+    """Opens an ONNX file of bert-tf; see `model_file`."""
     model = check_graph(path, content)
     if runtime == "auto":
         runtime = "onnxruntime"
@@ -375,7 +341,7 @@ def open_file(path: str, content: bytes, num_threads: int, runtime: str) -> Open
             f"... {reason[-200:]} Install a newer {runtime}, or export the model again."
         ) from error
 
-    texts = {each.key: each.value.encode() for each in model.metadata_props}
+    texts = {entry.key: entry.value.encode() for entry in model.metadata_props}
     if FACTS_FILE not in texts:
         raise InputError(
             f"{path} contains no {FACTS_FILE}: it is not an ONNX file of bert-tf. "

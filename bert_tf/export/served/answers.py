@@ -21,12 +21,12 @@ class Contexts(NamedTuple):
 
     Attributes:
         ids: The ids of the tokens, ragged int32 [B, None].
-        starts: int32 [T, 4]: the first byte of each token, and of its word, in the
-            context; the number of characters that normalization adds to the words
-            before, minus the number of those that it removes; and the number of unknown
-            tokens before.
-        ends: int32 [T, 4], the same for the end of each token and of its word. The
-            bytes are exclusive.
+        starts: int32 [T, 4]. The columns are the first byte of each token, and of its
+            word, in the context; the number of characters that normalization adds to
+            the words before, minus the number of those that it removes; and the number
+            of unknown tokens before.
+        ends: int32 [T, 4]. The columns are the same for the end of each token and of
+            its word. The bytes are exclusive.
     """
 
     ids: Any
@@ -93,15 +93,7 @@ def candidates(
     input_mask: Any,
     settings: AnswerSettings,
 ) -> Candidates:
-    """Returns all possible answers.
-
-    Args:
-        windows: The windows.
-        start_logits: float32 [R, S].
-        end_logits: float32 [R, S].
-        input_mask: int32 [R, S].
-        settings: The settings of the answers.
-    """
+    """Returns all possible answers, from logits and a mask [R, S]."""
     if not settings.padding_as_released:
         is_token = input_mask > 0
         start_logits = tf.where(is_token, start_logits, -float("inf"))
@@ -109,7 +101,9 @@ def candidates(
 
     # The n best starts and ends of each window, and all pairs of them.
     count = tf.minimum(settings.n_best_size, tf.shape(start_logits)[1])
-    starts, ends = (tf.math.top_k(each, count) for each in (start_logits, end_logits))
+    starts, ends = (
+        tf.math.top_k(logits, count) for logits in (start_logits, end_logits)
+    )
     start = starts.indices[:, :, None]  # [R, n, 1]
     end = ends.indices[:, None, :]  # [R, 1, n]
 
@@ -129,20 +123,17 @@ def candidates(
     window = chosen[:, 0]
     shift = tf.gather(windows.first_token - windows.offset, window)
 
-    found = Candidates(
+    unsorted = Candidates(
         question=tf.gather(windows.row, window),
         start=shift + tf.gather_nd(starts.indices, chosen[:, :2]),
         end=shift + tf.gather_nd(ends.indices, tf.gather(chosen, [0, 2], axis=1)),
         score=tf.gather_nd(scores, chosen),
     )
-    return _sorted(found)
+    return _sorted(unsorted)
 
 
 def _sorted(found: Candidates) -> Candidates:
-    """Sorts candidates by question and descending score.
-
-    Equal scores keep their order.
-    """
+    """Sorts candidates by question and descending score; equal scores keep their order."""
     order = tf.argsort(found.score, direction="DESCENDING", stable=True)
     order = tf.gather(order, tf.argsort(tf.gather(found.question, order), stable=True))
     return _take(found, order)
@@ -150,37 +141,32 @@ def _sorted(found: Candidates) -> Candidates:
 
 def _take(found: Candidates, indices: Any) -> Candidates:
     """Returns the candidates at some indices, int32 [C]."""
-    return Candidates(*(tf.gather(each, indices) for each in found))
+    return Candidates(*(tf.gather(values, indices) for values in found))
 
 
 def in_bytes(found: Candidates, contexts: Contexts) -> Candidates:
-    """Returns the parts of the contexts that candidates of tokens stand for.
+    """Returns candidates as bytes of the contexts, from candidates as tokens.
 
-    As in `final_text`, these are all words of the span if it has an unknown token, or
-    if normalization changes the number of characters of these words; else the bytes of
-    the tokens.
+    Like `final_text`, it takes all words of the span if the span has an unknown token,
+    or if normalization changes the number of characters of these words. Otherwise, it
+    takes the bytes of the tokens.
     """
     row = tf.gather(tf.cast(contexts.ids.row_splits, tf.int32), found.question)
     first = tf.gather(contexts.starts, row + found.start)
     last = tf.gather(contexts.ends, row + found.end)
     is_aligned = tf.reduce_all(first[:, 2:] == last[:, 2:], axis=1)
     start, end = (
-        tf.where(is_aligned, each[:, 0], each[:, 1]) for each in (first, last)
+        tf.where(is_aligned, offsets[:, 0], offsets[:, 1]) for offsets in (first, last)
     )
     return found._replace(start=start, end=end)
 
 
 def distinct(found: Candidates, *values: Any) -> Candidates:
-    """Keeps, of the candidates of a question with the same values, the best one.
-
-    Args:
-        found: The candidates.
-        values: string or int32 [C] each.
-    """
+    """Keeps the best of the candidates of a question that have the same values [C]."""
     # In TensorFlow 2.12, `as_string` refuses strings.
     texts = [
-        each if each.dtype == tf.string else tf.as_string(each)
-        for each in (found.question, *values)
+        value if value.dtype == tf.string else tf.as_string(value)
+        for value in (found.question, *values)
     ]
     keys = tf.strings.join(texts, ":")
     unique = tf.unique(keys)
@@ -192,14 +178,7 @@ def distinct(found: Candidates, *values: Any) -> Candidates:
 def null_scores(
     windows: Windows, start_logits: Any, end_logits: Any, num_questions: Any
 ) -> Any:
-    """Returns the score of no answer of each question: float64 [B]; 0 without windows.
-
-    Args:
-        windows: The windows.
-        start_logits: float32 [R, S].
-        end_logits: float32 [R, S].
-        num_questions: B.
-    """
+    """Returns the score of no answer of each question: float64 [B]; 0 without windows."""
     scores = tf.cast(start_logits[:, 0], tf.float64) + tf.cast(
         end_logits[:, 0], tf.float64
     )
@@ -228,10 +207,8 @@ class Best(NamedTuple):
 def best(found: Candidates, null: Any, settings: AnswerSettings) -> Best:
     """Returns the answer to each question.
 
-    Args:
-        found: Candidates with different texts, by question and descending score.
-        null: float64 [B], the score of no answer.
-        settings: The settings of the answers.
+    The candidates have different texts, by question and descending score. `null` is the
+    score of no answer, float64 [B].
     """
     questions = tf.range(tf.size(null))
     first = tf.searchsorted(found.question, questions)

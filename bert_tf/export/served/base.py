@@ -27,12 +27,9 @@ TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]
 
 @dataclasses.dataclass(frozen=True)
 class Endpoint:
-    """The function of a signature.
+    """The function of a signature, whose arguments have the names of `inputs`.
 
-    Attributes:
-        function: Returns the outputs; its arguments have the names of `inputs`.
-        inputs: The shape and dtype of each input, by name.
-        kind: "texts", "ids" or "examples": what the inputs are.
+    `kind` says what the inputs are: "texts", "ids" or "examples".
     """
 
     function: Callable[..., Tensors]
@@ -46,38 +43,28 @@ class ServedModel(tf.Module, abc.ABC):
     Each served model has these signatures, and may have more:
 
     * `serving_default`: the inputs are texts, string [B] each, whose names are
-      `text_names`. Those of `list_names` have several texts for each request, string
-      [B, K]. It fails for no content of the texts. Bytes that are not valid UTF-8 are
+      `text_names`. Inputs in `list_names` have several texts for each request, string
+      [B, K]. No content of the texts makes it fail. Bytes that are not valid UTF-8 are
       ignored.
     * `ids`: `input_ids`, `input_mask`, `segment_ids`, int32 [B, S] each.
     * `ids_lengths`: `input_ids` and `segment_ids`, int32 [B, S] each, and `lengths`,
-      int32 [B], the number of tokens of each sequence. The tokens after these are
-      ignored. This signature is for TensorFlow Serving with
-      `pad_variable_length_inputs`, which pads each tensor with its first element, so
-      that a mask would be padded with 1.
+      int32 [B], the number of tokens of each sequence; later tokens are ignored. This
+      signature is for TensorFlow Serving with `pad_variable_length_inputs`, which pads
+      each tensor with its first element, so that a mask would be padded with 1.
 
     `ids` and `ids_lengths` refuse a batch in which one id is out of range.
 
-    A subclass takes a checkpoint, which has its head and its facts, and the settings of
-    the export. It raises `InputError` if the facts do not match the model, or the model
-    has fewer positions than the sequences need.
+    A subclass takes a checkpoint and the settings of the export. It raises `InputError`
+    if the facts of the checkpoint do not match the model, or the model has fewer
+    positions than the sequences need.
 
     Args:
-        checkpoint: The checkpoint.
-        settings: The settings of the export.
         default_length: The largest number of tokens of a sequence if the settings do
-            not state it; see `ServingSettings.sequence_length`.
-        model_class: The class of the model.
-        **arguments: Further arguments of the class.
+            not state it.
+        **arguments: Further arguments of `model_class`.
 
     Attributes:
-        tokenizer: The tokenizer that the model was trained with.
-        max_seq_length: The largest number of tokens of the sequences that texts are
-            converted to.
-        lite_outputs: The names of the outputs of `forward` that a TFLite or ONNX file
-            has.
-        text_names: The names of the inputs of `serving_default`.
-        list_names: The names of inputs that are lists of texts.
+        lite_outputs: The outputs of `forward` that a TFLite or ONNX file has.
         labelled_signature: The signature whose outputs `metric` evaluates.
         prompt: The text that is put before each text.
         takes_masks: Whether [MASK] in a text stands for a token to predict.
@@ -87,8 +74,7 @@ class ServedModel(tf.Module, abc.ABC):
         head: Names of the weights of the head.
         own_settings: The fields of `ServingSettings` that have an effect for this task
             only.
-        facts: The default of each fact of the checkpoint that the task needs; see
-            `default_facts`.
+        facts: What `default_facts` returns by default.
     """
 
     lite_outputs: tuple[str, ...]
@@ -106,14 +92,7 @@ class ServedModel(tf.Module, abc.ABC):
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the default of each fact that the task needs.
-
-        None if it must be known.
-
-        Args:
-            task: The task, one of `serving_settings.TASKS`.
-            stated: The facts that are known.
-        """
+        """Returns the default of each fact that the task needs; None if it must be stated."""
         return dict(cls.facts)
 
     def __init__(
@@ -156,10 +135,7 @@ class ServedModel(tf.Module, abc.ABC):
         return self.outputs(inputs)
 
     def from_examples(self) -> dict[str, Callable[..., Tensors]]:
-        """Returns the functions of signatures of examples, by signature name.
-
-        Each function takes the texts, as `from_texts` does.
-        """
+        """Returns functions of texts for the signatures that take serialized examples, by name."""
         return {}
 
     def from_other_texts(self) -> TextFunctions:
@@ -178,14 +154,12 @@ class ServedModel(tf.Module, abc.ABC):
         # The model needs at least one position, also for a batch without texts.
         missing = tf.cast(tf.shape(inputs["input_ids"])[0] == 0, tf.int32)
         return {
-            name: tf.pad(each, [[0, 0], [0, missing]]) for name, each in inputs.items()
+            name: tf.pad(value, [[0, 0], [0, missing]])
+            for name, value in inputs.items()
         }
 
     def forward(self, inputs: Tensors) -> Tensors:
-        """Runs the model without dropout.
-
-        Returns its float32 outputs, and values of these.
-        """
+        """Runs the model without dropout. The outputs are float32."""
         outputs = self.model(dict(inputs), training=False)
         return {
             name: tf.cast(value, tf.float32)
@@ -198,10 +172,8 @@ class ServedModel(tf.Module, abc.ABC):
     ) -> None:
         """Uses a function in place of `forward`, such as one that runs a TFLite file.
 
-        Args:
-            forward: Returns at least `lite_outputs`.
-            takes_texts: Whether the inputs of the function are those of
-                `serving_default` instead of ids.
+        The function returns at least `lite_outputs`. With `takes_texts`, it takes the
+        inputs of `serving_default` instead of ids.
         """
         self._get_forward = lambda: forward
         self._takes_texts = takes_texts
@@ -215,14 +187,8 @@ class ServedModel(tf.Module, abc.ABC):
     ) -> tuple[Any, ...]:
         """Runs the model on a few sequences at a time, which needs little memory.
 
-        Args:
-            inputs: The inputs of the model, whose first dimension is R, the number of
-                sequences.
-            names: The names of outputs.
-            rank: The rank of these outputs.
-
-        Returns:
-            For each name, the output, float32 [R, ...].
+        Returns the outputs with the given names, which all have the same rank, for R
+        sequences: float32 [R, ...].
         """
 
         def of_part(rows: Tensors) -> tuple[Any, ...]:
@@ -234,17 +200,11 @@ class ServedModel(tf.Module, abc.ABC):
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
         """Returns how closely the values that are not floats were decided.
 
-        Two models may decide differently if the gap is about as small as the tolerance
-        of the scores. An output without a gap must be equal.
-
-        Args:
-            outputs: All outputs of a signature.
-            others: Those of the other model.
-
-        Returns:
-            For decoded outputs, such as "label", the difference between the score that
-            decided and the next one, or a threshold: float, of the shape of the output,
-            or one that can be broadcast to it.
+        For decoded outputs, such as "label", the gap is the difference between the
+        score that decided and the next one, or a threshold: float, of a shape that can
+        be broadcast to the output. Two models, with `outputs` and `others`, may decide
+        differently if the gap is about as small as the tolerance of the scores. An
+        output without a gap must be equal.
         """
         return {}
 
@@ -255,11 +215,9 @@ class ServedModel(tf.Module, abc.ABC):
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
         """Yields the inputs of each labelled example in a file, and the correct output.
 
-        An input is a text, or a list of texts.
-
-        Args:
-            path: A `.tsv`, `.csv`, `.jsonl` or `.parquet` file with the columns
-                `text_names` and a column of the correct output.
+        An input is a text, or a list of texts. The file is a `.tsv`, `.csv`, `.jsonl`
+        or `.parquet` file with the columns `text_names` and a column of the correct
+        output.
 
         Raises:
             InputError: The file is malformed, or the task has no metric.
@@ -270,11 +228,9 @@ class ServedModel(tf.Module, abc.ABC):
         )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
-        """Returns the name and the value, in percent, of the metric of examples.
+        """Returns the name and the value, in percent, of the metric of some examples.
 
-        Args:
-            outputs: The outputs of `labelled_signature` for N examples.
-            correct: The correct outputs, as from `read_examples`.
+        `outputs` are the outputs of `labelled_signature` for these examples.
         """
         raise NotImplementedError
 
@@ -283,39 +239,35 @@ class ServedModel(tf.Module, abc.ABC):
         # Signatures that take texts, or texts in serialized examples.
         default: TextFunctions = {"serving_default": (self.from_texts, self.text_names)}
         of_texts = default | self.from_other_texts()
-        found = {
+        endpoints = {
             name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
             for name, (function, names) in of_texts.items()
         }
         for name, function in self.from_examples().items():
             function = functools.partial(self._from_serialized, function)
-            found[name] = Endpoint(
+            endpoints[name] = Endpoint(
                 function, _specs(["inputs"], tf.string, 1), "examples"
             )
 
         # Signatures that take ids. A function of texts has none.
         if self._takes_texts:
-            return found
+            return endpoints
         ids = _specs(INPUT_NAMES, tf.int32, 2)
         lengths = {**ids, **_specs(["lengths"], tf.int32, 1)}
         del lengths["input_mask"]
         return {
-            **found,
+            **endpoints,
             "ids": Endpoint(self._from_checked_ids, ids, "ids"),
             "ids_lengths": Endpoint(self._from_ids_and_lengths, lengths, "ids"),
         }
 
     def signatures(self, *names: str) -> dict[str, Any]:
-        """Returns signatures: concrete functions, keyed by signature name.
-
-        Args:
-            *names: The names of the signatures; none for all.
-        """
+        """Returns the concrete functions of the named signatures, by default all, by name."""
         return {
-            name: tf.function(_with_names(each), autograph=False).get_concrete_function(
-                **each.inputs
-            )
-            for name, each in self.endpoints().items()
+            name: tf.function(
+                _with_names(endpoint), autograph=False
+            ).get_concrete_function(**endpoint.inputs)
+            for name, endpoint in self.endpoints().items()
             if not names or name in names
         }
 

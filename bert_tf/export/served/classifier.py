@@ -29,28 +29,24 @@ DEFAULT_THRESHOLD = 0.5
 class ServedClassifier(ServedModel):
     """A tokenizer and a classifier in one graph.
 
-    The outputs depend on the type of the task. `ids` and `ids_lengths` also have the
-    output `logits`, float32 [B, labels].
+    `serving_default` takes `text`, or `text_a` and `text_b`. The outputs depend on the
+    type of the task; `ids` and `ids_lengths` also return `logits`, float32 [B, labels]:
 
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
-    * multi_label: `probabilities`, float32 [B, labels], each in [0, 1], and `labels`,
-      string [B]: the labels whose probability reaches the threshold, joined by
-      `output_decoding.separator_of` all labels, by default a comma; "" if there are
-      none.
+    * multi_label: `probabilities`, float32 [B, labels], and `labels`, string [B]: the
+      labels whose probability reaches the threshold, joined by
+      `output_decoding.separator_of(labels)`; "" if there are none.
     * regression: `score`, float32 [B].
 
-    With `LongTexts.in_windows`, texts may have any length. `ids` and `ids_lengths` then
-    take one window a row.
+    TensorFlow Serving's Classify API uses the signature `classify`, with the outputs
+    `classes` (string [B, labels], best first) and `scores` (float32 [B, labels]), and
+    its Regress API the signature `regress`, with the output `outputs` (float32 [B]).
+    Both take `inputs`, string [B]: serialized `tf.train.Example` messages whose
+    features have the names of the texts.
 
-    `serving_default` takes `text`, or `text_a` and `text_b`. TensorFlow Serving's
-    Classify API uses the signature `classify`, with the outputs `classes` (string [B,
-    labels], best first) and `scores` (float32 [B, labels]), and its Regress API the
-    signature `regress`, with the output `outputs` (float32 [B]). Both take `inputs`,
-    string [B]: serialized `tf.train.Example` messages whose features have the names of
-    the texts.
-
-    With windows, the signatures of texts return the means of the outputs for all
-    windows.
+    With `LongTexts.in_windows`, texts may have any length. The signatures of texts then
+    return the means of the outputs over all windows, and `ids` and `ids_lengths` take
+    one window a row.
     """
 
     lite_takes_texts = True
@@ -143,7 +139,7 @@ class ServedClassifier(ServedModel):
         return {"logits": logits, "probabilities": function(logits)}
 
     def _decode(self, outputs: Tensors) -> dict[str, Any]:
-        """Returns the outputs of `serving_default` for those of `forward`."""
+        """Converts the outputs of `forward` to the outputs of `serving_default`."""
         if self._task_type == "regression":
             return {"score": outputs["score"]}
         probabilities = outputs["probabilities"]
@@ -178,10 +174,10 @@ class ServedClassifier(ServedModel):
         columns = (*self.text_names, "label")
         remedy = f"Name the columns {', '.join(columns)}."
         for number, (*texts, label) in column_values(path, columns, remedy=remedy):
-            place = place_of(path, number)
+            location = place_of(path, number)
             yield (
-                tuple(text_of(text, place) for text in texts),
-                self._parse_label(label, place),
+                tuple(text_of(text, location) for text in texts),
+                self._parse_label(label, location),
             )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
@@ -195,7 +191,7 @@ class ServedClassifier(ServedModel):
         (output,) = self.lite_outputs
         logits = outputs[output].reshape([len(correct), -1])  # [N, labels]
         for row, label in enumerate(correct):
-            values = {each: value[row] for each, value in outputs.items()}
+            values = {key: value[row] for key, value in outputs.items()}
             example = TextExample("", None, label)
             scorer.score(example, {**values, "logits": logits[row]})
         return name, 100 * scorer.metrics()[name]

@@ -20,29 +20,28 @@ from bert_tf.training.step.objective import Tensors
 class ServedPretrainer(ServedModel):
     """A tokenizer and a pretrained model in one graph.
 
-    `serving_default` takes `text`, string [B], in which [MASK] stands for one token.
-    The outputs have one entry for each [MASK], and M is the largest number of [MASK] in
-    a text of the batch:
+    `serving_default` takes `text`, string [B], in which [MASK] stands for one token. M
+    is the largest number of [MASK] in a text of the batch. The outputs are:
 
     * `tokens`, string [B, M, k]: the most probable tokens, best first; "" for padding.
       A token that continues a word starts with ##.
     * `probabilities`, float32 [B, M, k]; 0 for padding.
-    * `num_masks`, int32 [B]: the number of [MASK] of each text, without those that were
-      truncated.
+    * `num_masks`, int32 [B]: the number of [MASK] of each text that were not truncated.
 
-    The signature `next_sentence` takes `text_a` and `text_b`, string [B] each, and
-    returns `is_next`, float32 [B]: the probability that the second text follows the
-    first one. A model without a next-sentence head does not have it.
+    `next_sentence` takes `text_a` and `text_b`, string [B] each, and returns `is_next`,
+    float32 [B]: the probability that the second text follows the first one. A model
+    without a next-sentence head does not have it.
 
-    The signature `score` takes `text`, string [B], and returns `score`, float32 [B]:
-    the sum of the log probabilities of the tokens of the text, each predicted from all
-    others (the pseudo log-likelihood; Salazar et al., Masked Language Model Scoring,
-    arXiv 1910.14659); and `num_tokens`, int32 [B], the number of these tokens. [MASK],
-    [PAD], [CLS] and [SEP] in the text are not predicted, an unknown word counts as
-    [UNK], and tokens after the longest sequence do not count.
+    `score` takes `text`, string [B], and returns `score`, float32 [B], the pseudo
+    log-likelihood: the sum of the log probabilities of the tokens, each predicted from
+    all others; and `num_tokens`, int32 [B], their number. [MASK], [PAD], [CLS] and
+    [SEP] in the text are not predicted, an unknown word counts as [UNK], and tokens
+    after the longest sequence do not count.
 
-    `ids` and `ids_lengths` have the outputs `masked_lm_logits`, float32 [B, S, V], and,
-    with a next-sentence head, `next_sentence_logits`, float32 [B, 2].
+    `ids` and `ids_lengths` return `masked_lm_logits`, float32 [B, S, V], and, with a
+    next-sentence head, `next_sentence_logits`, float32 [B, 2].
+
+    Source: Salazar et al., Masked Language Model Scoring, arXiv 1910.14659.
     """
 
     takes_masks = True
@@ -75,13 +74,13 @@ class ServedPretrainer(ServedModel):
         """Returns the most probable tokens for each [MASK] of texts, string [B]."""
         inputs = self.encode(*texts)
         is_mask = inputs["input_ids"] == self.tokenizer.mask_id
-        places = tf.RaggedTensor.from_value_rowids(
+        mask_positions = tf.RaggedTensor.from_value_rowids(
             tf.cast(tf.where(is_mask)[:, 1], tf.int32),
             tf.where(is_mask)[:, 0],
             nrows=tf.shape(is_mask, tf.int64)[0],
         )
-        positions = places.to_tensor()  # [B, M], padded with position 0
-        count = tf.cast(places.row_lengths(), tf.int32)
+        positions = mask_positions.to_tensor()  # [B, M], padded with position 0
+        count = tf.cast(mask_positions.row_lengths(), tf.int32)
         logits = self.outputs({**inputs, POSITIONS: positions})["masked_lm_logits"]
         # The table of embeddings may have more rows than the vocabulary has tokens.
         probabilities = tf.nn.softmax(logits)[..., : self.tokenizer.vocab_size]
@@ -94,7 +93,7 @@ class ServedPretrainer(ServedModel):
         }
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
-        """Returns how closely the place of each token in its list was decided."""
+        """Returns how closely the rank of each token in its list was decided."""
         if "tokens" not in outputs:  # another signature
             return {}
         probabilities = outputs["probabilities"]
@@ -106,10 +105,10 @@ class ServedPretrainer(ServedModel):
 
     def from_other_texts(self) -> TextFunctions:
         """Returns the functions of `score` and `next_sentence`, and their inputs."""
-        found: TextFunctions = {"score": (self._score, ("text",))}
+        functions: TextFunctions = {"score": (self._score, ("text",))}
         if self.model.next_sentence:
-            found["next_sentence"] = (self._next_sentence, ("text_a", "text_b"))
-        return found
+            functions["next_sentence"] = (self._next_sentence, ("text_a", "text_b"))
+        return functions
 
     def _score(self, text: Any) -> Tensors:
         inputs = self.encode(text)
@@ -119,13 +118,15 @@ class ServedPretrainer(ServedModel):
             [tokens.pad_id, tokens.cls_id, tokens.sep_id, tokens.mask_id]
         )
         is_scored = tf.reduce_all(ids[..., None] != special, axis=-1)
-        places = tf.cast(
+        indices = tf.cast(
             tf.where(is_scored), tf.int32
         )  # [N, 2]: text and position of each token
-        row, position = places[:, 0], places[:, 1]
+        row, position = indices[:, 0], indices[:, 1]
 
         def of_part(rows: Tensors) -> tuple[Any]:
-            own = {name: tf.gather(each, rows["row"]) for name, each in inputs.items()}
+            own = {
+                name: tf.gather(value, rows["row"]) for name, value in inputs.items()
+            }
             is_target = tf.range(tf.shape(ids)[1])[None] == rows["position"]
             masked = tf.where(is_target, self.tokenizer.mask_id, own["input_ids"])
             target = tf.gather(own["input_ids"], rows["position"][:, 0], batch_dims=1)
@@ -135,10 +136,12 @@ class ServedPretrainer(ServedModel):
             log_probabilities = tf.nn.log_softmax(logits["masked_lm_logits"][:, 0])
             return (tf.gather(log_probabilities, target, batch_dims=1),)
 
-        (found,) = in_parts(of_part, {"row": row, "position": position[:, None]}, [1])
+        (token_scores,) = in_parts(
+            of_part, {"row": row, "position": position[:, None]}, [1]
+        )
         count = tf.shape(ids)[0]
         return {
-            "score": tf.math.unsorted_segment_sum(found, row, count),
+            "score": tf.math.unsorted_segment_sum(token_scores, row, count),
             "num_tokens": tf.math.unsorted_segment_sum(tf.ones_like(row), row, count),
         }
 

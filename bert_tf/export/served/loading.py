@@ -25,10 +25,6 @@ def load_served(
 ) -> ServedModel:
     """Builds the served model of a checkpoint.
 
-    Args:
-        checkpoint: The checkpoint.
-        settings: The settings of the export.
-
     Raises:
         InputError: The checkpoint lacks the head of the task, the vocabulary, or a
             setting of the task, or the model has fewer positions than `max_seq_length`.
@@ -43,7 +39,7 @@ def load_served(
 
 
 def task_of(checkpoint: Pretrained) -> str:
-    """Returns the task that a checkpoint was trained for, one of `serving_settings.TASKS`.
+    """Returns the task of a checkpoint, one of `serving_settings.TASKS`.
 
     Raises:
         InputError: It was trained for a task that bert-tf has no served model of.
@@ -65,22 +61,14 @@ def complete_facts(
     """Returns a checkpoint that states all facts of a task, and logs assumed ones.
 
     Checkpoints of other programs do not state how the texts were encoded. Such a fact
-    has the default of the program that trains models for the task.
-
-    Args:
-        checkpoint: The checkpoint, which has contents.
-        task: The task, one of `serving_settings.TASKS`.
-        given: Facts that replace those of the checkpoint, such as `pair` (bool).
-
-    Raises:
-        InputError: A given fact has no effect for the task, the checkpoint lacks the
-            head or the vocabulary, or the labels are not tags.
+    has the default of the program that trains models for the task. The facts `given`
+    replace those of the checkpoint; a fact that has no effect for the task is refused.
     """
     contents = checkpoint.contents
     assert contents is not None
     served = served_class(task)
-    stated = {**contents.extra, **given}
-    defaults = served.default_facts(task, stated)
+    facts = {**contents.extra, **given}
+    defaults = served.default_facts(task, facts)
     if unknown := given.keys() - defaults.keys():
         name = min(unknown)
         raise InputError(
@@ -89,22 +77,18 @@ def complete_facts(
     _check_complete(checkpoint, (), served.head)
     if task in TASK_TYPES and contents.dialect != "bert-tf":  # else it is a classifier
         defaults["task_type"] = task
-    assumed = {n: v for n, v in defaults.items() if v is not None and n not in stated}
+    assumed = {n: v for n, v in defaults.items() if v is not None and n not in facts}
     if assumed:
         values = ", ".join(f"{name}={value}" for name, value in assumed.items())
         _LOGGER.info("The checkpoint does not state all settings. Using %s.", values)
-    contents = dataclasses.replace(contents, extra={**assumed, **stated})
+    contents = dataclasses.replace(contents, extra={**assumed, **facts})
     return dataclasses.replace(checkpoint, contents=contents)
 
 
 def _check_complete(
     checkpoint: Pretrained, facts: Iterable[str], weights: tuple[str, ...]
 ) -> None:
-    """Checks that a checkpoint has everything that the task needs.
-
-    Raises:
-        InputError: Something is missing.
-    """
+    """Raises `InputError` if a checkpoint lacks anything that the task needs."""
     missing = [name for name in facts if name not in checkpoint.facts]
     missing += [name for name in weights if name not in checkpoint.weights]
     missing += [] if checkpoint.has_vocabulary else ["a vocabulary"]

@@ -22,22 +22,19 @@ class ServedChoice(ServedModel):
     """A tokenizer and a model of multiple choice in one graph.
 
     `serving_default` takes `context`, string [B], and `choices`, string [B, K]. K may
-    differ from the number of choices in the training, and between requests. Rows with
-    fewer choices are padded with "": an empty text is no choice, at any position. For
-    SWAG, the context is `sent1`, and a choice is `sent2`, a blank and the ending. The
-    outputs are:
+    differ from the number of choices in the training, and between requests. An empty
+    text, at any position, is no choice. For SWAG, the context is `sent1`, and a choice
+    is `sent2`, a blank and the ending. The outputs are:
 
-    * `probabilities`, float32 [B, K]: the softmax of the scores of the choices; 0 for
-      no choice.
-    * `ranking`, int32 [B, K]: the indices of the choices, best first; those without
-      choice last.
-    * `choice`, string [B]: the best choice; "" if a row has no choices.
-    * `index`, int32 [B]: its index; -1 if a row has no choices.
+    * `probabilities`, float32 [B, K]: the softmax of the scores; 0 for no choice.
+    * `ranking`, int32 [B, K]: the indices of the choices, best first; then those of
+      empty texts.
+    * `choice`, string [B], and `index`, int32 [B]: the best choice; "" and -1 for a row
+      without choices.
 
-    `ids` and `ids_lengths` take one sequence for each choice, [B, S], and have the
-    output `score`, float32 [B]: the logit of the choice. The score of a choice does not
-    depend on other choices, so a client can compute the softmax over any of them, and
-    these signatures have the shapes and the checks of all other models.
+    `ids` and `ids_lengths` take one sequence for each choice, [B, S], and return
+    `score`, float32 [B]: the logit of the choice. It does not depend on other choices,
+    so a client can compute the softmax over any of them.
     """
 
     list_names = ("choices",)
@@ -55,12 +52,12 @@ class ServedChoice(ServedModel):
         """Returns the outputs for contexts, string [B], and choices, string [B, K]."""
         context, choices = _with_equal_rows(*texts)
         exists = tf.not_equal(choices, "")
-        places = tf.where(exists)  # int64 [R, 2]: row and index of each choice
-        pairs = tf.gather(context, places[:, 0]), tf.gather_nd(choices, places)
+        positions = tf.where(exists)  # int64 [R, 2]: row and index of each choice
+        pairs = tf.gather(context, positions[:, 0]), tf.gather_nd(choices, positions)
         # One row can have any number of choices.
         (score,) = self.outputs_in_parts(self.encode(*pairs), "score", rank=1)
         missing = tf.fill(tf.shape(choices), MISSING_CHOICE)
-        scores = tf.tensor_scatter_nd_update(missing, places, score)
+        scores = tf.tensor_scatter_nd_update(missing, positions, score)
         return _decode(choices, exists, scores)
 
     def forward(self, inputs: Tensors) -> Tensors:
@@ -76,10 +73,7 @@ class ServedChoice(ServedModel):
         return {"ranking": rank_gaps(ranked), "choice": best, "index": best}
 
     def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
-        """Yields context and choices, and the label, of each example in a file.
-
-        See `tasks.choice.choice_examples.read_examples`.
-        """
+        """Yields context and choices, and the label, of each example in a file."""
         for example in read_examples(path, "dev", Counter()):
             yield (example.context, list(example.choices)), example.label
 
@@ -91,9 +85,7 @@ class ServedChoice(ServedModel):
 def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
     """Checks, when the graph runs, that there is a context for each row of choices.
 
-    Raises:
-        tf.errors.InvalidArgumentError: The numbers of rows differ, or the rank of an
-            input is wrong. The C API does not compare the rank with the signature.
+    It also checks the rank of both: the C API does not compare it with the signature.
     """
     context = tf.ensure_shape(tf.convert_to_tensor(context, tf.string), [None])
     choices = tf.ensure_shape(tf.convert_to_tensor(choices, tf.string), [None, None])
@@ -104,12 +96,9 @@ def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
 
 
 def _decode(choices: Any, exists: Any, scores: Any) -> dict[str, Any]:
-    """Returns the outputs of `serving_default`.
+    """Returns the outputs of `serving_default` from values of choices, [B, K] each.
 
-    Args:
-        choices: string [B, K].
-        exists: bool [B, K].
-        scores: float32 [B, K], `MISSING_CHOICE` for no choice.
+    Choices that do not exist have the score `MISSING_CHOICE`.
     """
     # A row without choices has equal scores, whose softmax is not 0.
     probabilities = tf.nn.softmax(scores) * tf.cast(exists, tf.float32)

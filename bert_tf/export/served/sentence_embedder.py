@@ -37,21 +37,23 @@ class ServedEmbedder(ServedModel):
     own_settings = ("pooling", "normalize", "prompt_name")
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        stated = dict(checkpoint.facts.get("embedding", {}))
+        embedding_facts = dict(checkpoint.facts.get("embedding", {}))
         if settings.pooling is None or settings.normalize is None:
-            check_supported(stated)
-        pooling = settings.pooling or stated.get("pooling", POOLINGS[0])
-        prompt = prompt_of(stated, settings.prompt_name)
+            check_supported(embedding_facts)
+        pooling = settings.pooling or embedding_facts.get("pooling", POOLINGS[0])
+        prompt = prompt_of(embedding_facts, settings.prompt_name)
         check_choice(POOLINGS, "pooling", pooling)
         normalize = settings.normalize
         if normalize is None:
-            normalize = stated.get("normalize", True)
+            normalize = embedding_facts.get("normalize", True)
         # sentence-transformers truncates to the positions of the model, unless the
         # folder says less.
         default = (
-            checkpoint.config.max_position_embeddings if stated else DEFAULT_LENGTH
+            checkpoint.config.max_position_embeddings
+            if embedding_facts
+            else DEFAULT_LENGTH
         )
-        default = {"max_seq_length": default, **stated, **checkpoint.facts}[
+        default = {"max_seq_length": default, **embedding_facts, **checkpoint.facts}[
             "max_seq_length"
         ]
         super().__init__(checkpoint, settings, default, BertEncoder)
@@ -62,7 +64,7 @@ class ServedEmbedder(ServedModel):
     def encode(self, *texts: Any) -> Tensors:
         """Returns the inputs of `outputs` for texts, string [B], after the prompt."""
         if self.prompt and not self._takes_texts:
-            texts = tuple(tf.strings.join([self.prompt, each]) for each in texts)
+            texts = tuple(tf.strings.join([self.prompt, text]) for text in texts)
         return super().encode(*texts)
 
     def from_texts(self, *texts: Any) -> Tensors:

@@ -101,20 +101,22 @@ class ServedSpanPredictor(ServedModel):
         )
 
         # The possible answers of all windows, as bytes of the context.
-        found = answers.candidates(
+        candidates = answers.candidates(
             parts,
             start_logits,
             end_logits=end_logits,
             input_mask=inputs["input_mask"],
             settings=settings,
         )
-        found = answers.in_bytes(found, contexts)
+        candidates = answers.in_bytes(candidates, contexts)
         # Many candidates can be the same long word, so only different ones become
         # texts.
-        found = answers.distinct(found, found.start, found.end)
-        found = answers.distinct(found, substrings(context, *found[:3]))
+        candidates = answers.distinct(candidates, candidates.start, candidates.end)
+        candidates = answers.distinct(candidates, substrings(context, *candidates[:3]))
         null = answers.null_scores(parts, start_logits, end_logits, tf.size(context))
-        return self._outputs(answers.best(found, null, settings), found, context)
+        return self._outputs(
+            answers.best(candidates, null, settings), candidates, context
+        )
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
         """Returns how closely answers were decided, relative to the scores."""
@@ -154,13 +156,13 @@ class ServedSpanPredictor(ServedModel):
             return
         names = (*self.text_names, "answers")
         for number, (question, context, correct) in column_values(path, names):
-            place = f"{path}, line {number}"
+            location = f"{path}, line {number}"
             if not isinstance(correct, list) or not (correct or version_2):
                 raise InputError(
-                    f"{place}: 'answers' must be a list of texts, such as [\"1066\"]."
+                    f"{location}: 'answers' must be a list of texts, such as [\"1066\"]."
                 )
-            texts = (text_of(question, place), text_of(context, place))
-            yield texts, tuple(text_of(answer, place) for answer in correct)
+            texts = (text_of(question, location), text_of(context, location))
+            yield texts, tuple(text_of(answer, location) for answer in correct)
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
         """Returns the official F1 of the answers."""
@@ -182,11 +184,12 @@ class ServedSpanPredictor(ServedModel):
         found: answers.Candidates,
         contexts: Any,
     ) -> dict[str, Any]:
-        """Returns the outputs of the signature; candidates are in bytes of contexts."""
+        """Returns the outputs of the signature, from candidates that are bytes of `contexts`."""
         # The candidate after the last one stands for no answer.
-        padded = (tf.concat([each, [0]], 0) for each in (found.start, found.end))
+        padded = (tf.concat([offsets, [0]], 0) for offsets in (found.start, found.end))
         start, end = (
-            tf.where(best.is_null, 0, tf.gather(each, best.index)) for each in padded
+            tf.where(best.is_null, 0, tf.gather(offsets, best.index))
+            for offsets in padded
         )
         outputs = {
             "answer": substrings(contexts, tf.range(tf.size(contexts)), start, end),

@@ -40,27 +40,26 @@ _INVISIBLE_END = r"[\p{Cc}\p{Cf}\x{FFFD}]+$"
 class ServedTagger(ServedModel):
     """A tokenizer and a model of tags in one graph.
 
-    `serving_default` takes `text`, string [B], of any length. The words are those of
-    the tokenizer, which splits at white space, at punctuation and around Chinese
-    characters. W is the largest number of words of a text in the batch, E that of
-    entities. The outputs, padded with "" and 0:
+    `serving_default` takes `text`, string [B], of any length. The tokenizer splits it
+    into words at white space, at punctuation and around Chinese characters. W is the
+    largest number of words of a text in the batch, and E the largest number of
+    entities. The outputs, padded with "" and 0, are:
 
-    * `words`, `tags`, string [B, W], and `probabilities`, float32 [B, W], of the tag
-      that the model predicts. Tags mark complete entities in the scheme of the model,
-      also if the predicted sequence is not permitted.
+    * `words`, `tags`, string [B, W], and `probabilities`, float32 [B, W], of the
+      predicted tag. Tags mark complete entities in the scheme of the model, also if the
+      predicted sequence is not permitted.
     * `start`, `end`, int32 [B, W]: a word is `text[start:end]`, in bytes.
     * `entities`, `entity_types`, string [B, E]; `entity_start`, `entity_end`, int32 [B,
       E], in bytes.
 
     The signature `words` takes `words`, string [B, W]: texts that have been split into
-    words, padded with "". An empty text is no word, at any position. It returns `tags`
-    and `probabilities`, [B, W].
+    words. An empty text, at any position, is no word. It returns `tags` and
+    `probabilities`, [B, W]. `ids` and `ids_lengths` return `logits`, float32 [B, S,
+    labels].
 
     Texts that are too long for the model are split into windows in the graph, and each
-    word is predicted where it has most context. The documents of the training are not
-    used: each text stands alone.
-
-    `ids` and `ids_lengths` have the outputs `logits`, float32 [B, S, labels].
+    word is predicted where it has most context. Other texts of a document are not used
+    as context.
     """
 
     list_names = (_WORDS,)
@@ -116,7 +115,7 @@ class ServedTagger(ServedModel):
         words = self._table.words(label, row)
         count = tf.shape(text, tf.int64)[0]
         entity_row, kind = (
-            tf.boolean_mask(each, words.is_first) for each in (row, words.kind)
+            tf.boolean_mask(values, words.is_first) for values in (row, words.kind)
         )
         entity_begin = tf.boolean_mask(begin, words.is_first)
         entity_end = tf.boolean_mask(end, words.is_last)
@@ -149,10 +148,10 @@ class ServedTagger(ServedModel):
 
     def _from_words(self, words: Any) -> Tensors:
         """Returns the tags of words, string [B, W]."""
-        places = tf.where(
+        indices = tf.where(
             tf.not_equal(words, "")
         )  # int64 [N, 2]: row and index of each word
-        pieces = self.tokenizer.tokenize(tf.gather_nd(words, places))
+        pieces = self.tokenizer.tokenize(tf.gather_nd(words, indices))
 
         # Words whose characters the tokenizer removes.
         is_empty = tf.cast(tf.equal(pieces.row_lengths(), 0), tf.int64)
@@ -163,26 +162,24 @@ class ServedTagger(ServedModel):
 
         # Join the pieces of the words of a row.
         of_rows = tf.math.unsorted_segment_sum(
-            pieces.row_lengths(), places[:, 0], tf.shape(words, tf.int64)[0]
+            pieces.row_lengths(), indices[:, 0], tf.shape(words, tf.int64)[0]
         )
         ids = tf.RaggedTensor.from_row_lengths(pieces.values, of_rows)
         starts_word = tf.equal(tf.ragged.range(pieces.row_lengths()).values, 0)
         label, probability = self._labels(ids, starts_word)
-        tags = self._table.words(label, places[:, 0]).tags(self._scheme)
+        tags = self._table.words(label, indices[:, 0]).tags(self._scheme)
 
         shape = tf.shape(words, tf.int64)
         return {
-            "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), places, tags),
-            "probabilities": tf.scatter_nd(places, probability, shape),
+            "tags": tf.tensor_scatter_nd_update(tf.fill(shape, ""), indices, tags),
+            "probabilities": tf.scatter_nd(indices, probability, shape),
         }
 
     def _labels(self, ids: Any, starts_word: Any) -> tuple[Any, Any]:
         """Returns the index and the probability of the tag of each word, [N] each.
 
-        Args:
-            ids: The pieces of the words of B texts, ragged int32 [B, None].
-            starts_word: bool, for each value of `ids`, whether it is the first piece of
-                a word.
+        `ids` are the pieces of the words of B texts, ragged int32 [B, None];
+        `starts_word` says for each of them whether it is the first piece of a word.
         """
         room = self.max_seq_length - SPECIAL_TOKENS
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
@@ -253,11 +250,7 @@ def _dense(values: Any, row: Any, count: Any) -> Any:
 
 
 class TagTable:
-    """The prefix and the type of each tag of a model.
-
-    Args:
-        labels: The tags, in the order of the model's outputs.
-    """
+    """The prefix and the type of each tag of a model, in the order of the model's outputs."""
 
     def __init__(self, labels: Sequence[str]) -> None:
         prefixes, types = zip(*map(schemes.split_tag, labels), strict=True)
@@ -265,12 +258,10 @@ class TagTable:
         self._types = tf.constant(types)
 
     def words(self, label: Any, row: Any) -> "TaggedWords":
-        """Returns words with their tags.
+        """Returns words with their tags, in the order of the texts.
 
-        Args:
-            label: int32 [W], the index of the tag of each word, in the order of the
-                texts.
-            row: int64 [W], the text of each word.
+        `label` is the index of the tag of each word, int32 [W], and `row` its text,
+        int64 [W].
         """
         prefix, kind = tf.gather(self._prefixes, label), tf.gather(self._types, label)
         same_row = tf.equal(row, _shifted(row, -1))
@@ -323,10 +314,7 @@ class TaggedWords:
 
 
 def _shifted(values: Any, first: Any) -> Any:
-    """Returns the values of the words before each word.
-
-    That of the first word is `first`.
-    """
+    """Returns, for each word, the value of the word before it; `first` for the first word."""
     first = tf.constant([first], values.dtype)
     return tf.concat([first, values], 0)[:-1]
 

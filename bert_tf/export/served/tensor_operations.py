@@ -22,13 +22,8 @@ def in_parts(
 ) -> tuple[Any, ...]:
     """Calls a function with a few rows at a time, so that many rows need little memory.
 
-    Args:
-        function: Takes tensors [N, ...] by name; returns float32 tensors [N, ...].
-        inputs: Tensors [R, ...] by name.
-        ranks: The rank of each output.
-
-    Returns:
-        The outputs for all rows, [R, ...].
+    The function takes tensors [N, ...] by name, and returns float32 tensors [N, ...] of
+    the given ranks. The results of all calls are joined to tensors [R, ...].
     """
     count = tf.shape(next(iter(inputs.values())))[0]
     num_parts = tf.maximum(-(-count // _SEQUENCES_AT_A_TIME), 1)
@@ -43,7 +38,8 @@ def in_parts(
     def compute(part: Any, *written: Any) -> tuple[Any, ...]:
         first = part * _SEQUENCES_AT_A_TIME
         rows = {
-            n: each[first : first + _SEQUENCES_AT_A_TIME] for n, each in inputs.items()
+            n: value[first : first + _SEQUENCES_AT_A_TIME]
+            for n, value in inputs.items()
         }
         outputs = function(rows)
         return part + 1, *(
@@ -57,36 +53,22 @@ def in_parts(
 
 
 def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
-    """Returns parts of texts.
+    """Returns parts of texts, string [N], without a copy of the text for each part.
 
-    Unlike `tf.strings.substr`, without a copy of the text for each part.
-
-    Args:
-        texts: string [B].
-        row: int [N], the text of each part.
-        begin: int32 [N], its first byte.
-        end: int32 [N], the byte after its last one.
-
-    Returns:
-        string [N].
+    `tf.strings.substr` makes such copies. `row`, int [N], is the text of each part in
+    `texts`, string [B]. `begin` and `end`, int32 [N], are its bytes; `end` is
+    exclusive.
     """
     letters = tf.strings.bytes_split(texts)
     start = tf.gather(letters.row_splits, row)
-    places = tf.ragged.range(
+    indices = tf.ragged.range(
         start + tf.cast(begin, tf.int64), start + tf.cast(end, tf.int64)
     )
-    return tf.strings.reduce_join(tf.gather(letters.values, places), axis=-1)
+    return tf.strings.reduce_join(tf.gather(letters.values, indices), axis=-1)
 
 
 def rank_gaps(scores: np.ndarray) -> np.ndarray:
-    """Returns how far the scores of a ranking are from the one before or after them.
-
-    Args:
-        scores: float [..., K], in descending order.
-
-    Returns:
-        float [..., K].
-    """
+    """Returns how far each of the descending scores [..., K] is from its nearest neighbor."""
     gaps = np.abs(np.diff(scores, axis=-1))
     rest = [(0, 0)] * (scores.ndim - 1)
     before, after = (
@@ -97,33 +79,18 @@ def rank_gaps(scores: np.ndarray) -> np.ndarray:
 
 
 def best_gaps(scores: np.ndarray) -> np.ndarray:
-    """Returns the difference of the two highest of some scores.
-
-    Args:
-        scores: float [B, K], from 0 on.
-
-    Returns:
-        float [B].
-    """
+    """Returns the difference of the two highest scores (from 0 on) of each row [B, K]."""
     # There may be only one score, or none.
     padded = np.pad(scores, [(0, 0), (2, 0)], constant_values=-1)
     return np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
 
 
 def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
-    """Checks the inputs of a model when the graph runs.
+    """Checks the inputs of a model, int32 [B, S] each, when the graph runs.
 
-    Args:
-        inputs: `input_ids`, `segment_ids` and `input_mask`, int32 [B, S] each.
-        config: The architecture.
-
-    Returns:
-        The inputs, which depend on the checks.
-
-    Raises:
-        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is not
-            2, the shapes differ, there are more tokens than positions, or a value is
-            out of range.
+    Returns the inputs, which depend on the checks. The graph fails if the rank of an
+    input is not 2, the shapes differ, there are more tokens than positions, or a value
+    is out of range.
     """
     # The declared shape [None, None] is not checked by the C API. ensure_shape checks
     # it.
@@ -171,18 +138,10 @@ def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]
 
 
 def checked_lengths(lengths: Any, input_ids: Any) -> Any:
-    """Checks the lengths of sequences when the graph runs.
+    """Checks the lengths of sequences without padding, int32 [B], when the graph runs.
 
-    Args:
-        lengths: int32 [B], the number of tokens of each sequence without padding.
-        input_ids: int32 [B, S].
-
-    Returns:
-        The lengths, which depend on the checks.
-
-    Raises:
-        tf.errors.InvalidArgumentError: When the graph runs, the rank of an input is
-            wrong, or a length is not from 1 to S.
+    Returns the lengths, which depend on the checks. The graph fails if the rank of an
+    input is wrong, or a length is not from 1 to S.
     """
     shape = tf.shape(tf.ensure_shape(input_ids, [None, None]))
     lengths = tf.ensure_shape(lengths, [None])

@@ -84,20 +84,13 @@ def sequences(
     tokenizer: BertTokenizer,
     length: int | None = None,
 ) -> dict[str, Any]:
-    """Returns the inputs of the model for windows.
+    """Returns `input_ids`, `input_mask` and `segment_ids` of windows, int32 [R, S].
 
-    A sequence is [CLS] question [SEP] window [SEP], or [CLS] window [SEP].
+    A sequence is [CLS] question [SEP] window [SEP], or [CLS] window [SEP]. Texts and
+    questions are ids, ragged int32 [B, None].
 
     Args:
-        windows: The windows of `texts`.
-        texts: Ids of the texts, ragged int32 [B, None].
-        questions: Ids of the questions, ragged int32 [B, None]; None for texts without
-            questions.
-        tokenizer: Has the ids of the special tokens.
         length: S; None for the length of the longest sequence.
-
-    Returns:
-        `input_ids`, `input_mask`, `segment_ids`, int32 [R, S].
     """
     # Which positions are in the text, and which in a sequence at all.
     total = (windows.offset + windows.length + 1)[:, None]
@@ -134,19 +127,14 @@ def has_max_context(windows: Windows, positions: Any) -> Any:
     left and to the right, plus a hundredth of the length of the window. Of windows with
     equal context, the first one counts.
 
-    Args:
-        windows: The windows of all texts.
-        positions: int32 [R, k], positions in the sequences. The result is arbitrary for
-            positions that are not in the text.
-
-    Returns:
-        bool [R, k].
+    `positions` are positions in the sequences, int32 [R, k]. The result, bool [R, k],
+    is arbitrary for positions that are not in the text.
 
     Source: google-research/bert `run_squad._check_is_max_context`.
     """
     room, stride, num_tokens, count = (
-        tf.gather(each, windows.row)[:, None, None]
-        for each in (windows.room, windows.stride, windows.num_tokens, windows.count)
+        tf.gather(values, windows.row)[:, None, None]
+        for values in (windows.room, windows.stride, windows.num_tokens, windows.count)
     )
     token = (windows.first_token[:, None] + positions - windows.offset[:, None])[
         ..., None

@@ -1,4 +1,4 @@
-"""Reads tables of choices: those of SWAG, and tables with lists of choices."""
+"""Reads tables of choices: files of SWAG, and tables with lists of choices."""
 
 import dataclasses
 import functools
@@ -40,12 +40,9 @@ _LABEL = re.compile(r"[0-9]{1,9}|[A-Z]")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChoiceExample:
-    """A context, and several texts of which one is correct.
+    """A context, which is text A of each sequence, and at least two choices for text B.
 
-    Attributes:
-        context: The first text, A, of each sequence.
-        choices: At least two texts: the second text, B, of each sequence.
-        label: The index of the correct choice; None if it is not known.
+    `label` is the index of the correct choice, or None if it is not known.
     """
 
     context: str
@@ -69,15 +66,8 @@ def read_examples(
     end of a row are no choices. Or the columns are `context`, `choices` (a list of
     texts), `label` and, optionally, `sent2`.
 
-    Args:
-        path: The file.
-        kind: "train", "dev" or "test". A label may be missing only in "test". There, a
-            label that is not the index or the letter of a choice counts as missing.
-        counts: Receives the number of test rows with such a label.
-        table_format: See `tables.rows`.
-
-    Raises:
-        InputError: The file is missing, or has another format, or a row is malformed.
+    Only rows of a test file may lack labels. There, a label that is not the index or
+    the letter of a choice counts as missing, and is added to `counts`.
 
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
     4.4. The second text is `sent2`, a blank, and the ending.
@@ -123,7 +113,7 @@ def read_examples(
 
 
 def _released_names(first: Sequence[str]) -> Sequence[str] | None:
-    """Returns the columns of a file of SWAG without a line of names."""
+    """Returns the columns of a file of SWAG without a line of names, else None."""
     has_names = {"sent1", "sent2", "ending0"} & {*first}
     is_released = not has_names and len(first) in (len(_RELEASED) - 1, len(_RELEASED))
     return _RELEASED[: len(first)] if is_released else None
@@ -140,12 +130,7 @@ def _columns(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _choices(start: str, choices: Any, place: str) -> tuple[str, ...]:
-    """Returns the second text of each sequence.
-
-    Raises:
-        InputError: There are fewer than two or more than 1,000 choices, or one of them
-            is empty or not a text.
-    """
+    """Checks the choices of a row, and returns the second text of each sequence."""
     if not isinstance(choices, list) or not 2 <= len(choices) <= _MAX_CHOICES:
         received = len(choices) if isinstance(choices, list) else _shown(choices)
         raise InputError(
@@ -184,18 +169,9 @@ def _label(
 ) -> int | None:
     """Returns the index of the correct choice, or None if it is not known.
 
-    Args:
-        label: The value in the file.
-        num_choices: The number of choices.
-        kind: See `read_examples`.
-        counts: See `read_examples`.
-        place: The file and the line, for messages.
-        are_letters: Receives whether the label is a letter. Some data sets have both
-            forms, with numbers from 1.
-
-    Raises:
-        InputError: In a train or dev file, the label is missing or is not the index of
-            a choice. Or it is a letter and labels before are numbers, or the reverse.
+    `are_letters` receives whether the label is a letter. A file with letters and
+    numbers raises InputError, because some of these data sets have numbers from 1. A
+    missing or wrong label raises InputError unless `kind` is "test".
     """
     text = "" if label is None else str(label).strip()
 

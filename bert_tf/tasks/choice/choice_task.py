@@ -49,11 +49,6 @@ class ChoiceObjective(HeadObjective):
     The score of a choice is the dot product of a vector with the pooled output of its
     sequence.
 
-    Args:
-        model: The encoder with one output for each choice.
-        best_by: The metric that selects the best weights, and 1 if higher values are
-            better, else -1.
-
     Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
     4.4.
     """
@@ -67,12 +62,9 @@ class ChoiceObjective(HeadObjective):
 class ChoiceResults(TaskResults):
     """Accuracy and mean cross entropy, and the probabilities of the choices.
 
-    The predicted choice is the one with the highest probability; of equal ones, the
-    first.
-
-    `test_results.tsv` has one line per example, with the probabilities of its choices,
-    separated by tabs. `predictions.jsonl` also has the texts and, if it is known, the
-    label.
+    The predicted choice is the first one with the highest probability. Each line of
+    `test_results.tsv` has the probabilities of the choices of an example, separated by
+    tabs. `predictions.jsonl` also has the texts and, if it is known, the label.
     """
 
     file_names = ("test_results.tsv", "predictions.jsonl")
@@ -119,7 +111,7 @@ class ChoiceResults(TaskResults):
     def report(self) -> str:
         """Returns the accuracy, and predicted and correct choices of some examples."""
         accuracy, baseline = (
-            each["accuracy"] for each in (self.metrics(), self.baseline())
+            metrics["accuracy"] for metrics in (self.metrics(), self.baseline())
         )
         return (
             f"accuracy {accuracy:.4f}; {baseline:.4f} if the choice at the most "

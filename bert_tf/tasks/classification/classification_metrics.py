@@ -1,8 +1,8 @@
-"""The metrics of classification and regression: one row for each name.
+"""The metrics of classification and regression, by name.
 
-A metric without a definition for the given examples, such as the correlation with
-constant predictions, is 0, and may warn. scikit-learn and SciPy are imported
-inside functions, because the programs show their help without them.
+A metric that is undefined for the examples, such as the correlation with constant
+predictions, is 0, and may warn. scikit-learn and SciPy are imported inside functions,
+because the programs show their help without them.
 
 Shape letters: C labels, P pairs of a label and a predicted label, N examples.
 """
@@ -22,13 +22,9 @@ DEFAULTS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 class LabelPairs(NamedTuple):
-    """The different pairs of a label and a predicted label, as indices.
+    """The different pairs of a label and a predicted label, as indices: int [P] each.
 
-    Attributes:
-        true: int [P], the labels.
-        predicted: int [P], the predicted labels.
-        counts: int [P], the number of examples of each pair.
-        num_labels: C.
+    `counts`, int [P], is the number of examples of each pair. `num_labels` is C.
     """
 
     true: np.ndarray
@@ -47,11 +43,10 @@ class BinaryScores(NamedTuple):
 
 
 def binary_scores(outcomes: np.ndarray) -> BinaryScores:
-    """Returns the scores of a label.
+    """Returns the scores of a label from the number of examples with each outcome.
 
-    Args:
-        outcomes: int [4], the number of examples with the outcome 2 * (the label is
-            correct) + (the label is predicted).
+    `outcomes` is int [4]; the index of an outcome is 2 * (the label is correct) + (the
+    label is predicted).
     """
     import sklearn.metrics
 

@@ -52,24 +52,19 @@ _MANY = 20  # examples, among which one expects more than one label
 class TextResults(TaskResults):
     """The metrics of texts with labels or scores, and the files with the predictions.
 
-    A line of `predictions.jsonl` has the columns of the file, or at least those of the
-    texts and of the label, and then the prediction.
+    The files are `test_results.tsv`, `predictions.jsonl`, and the file for a
+    benchmark's server, if the format has a name for the split. A line of
+    `predictions.jsonl` has the columns of the file, or at least the texts and the
+    label, and then the prediction.
 
     Counts are kept instead of examples where possible, so that a split of any size fits
-    in memory. Metrics without a definition for the given examples, such as the
-    correlation with constant predictions, are 0.
-
-    The files are `test_results.tsv`, `predictions.jsonl`, and the file for a
-    benchmark's server, if the format has a name for the split.
+    in memory. Metrics that are undefined for the examples, such as the correlation with
+    constant predictions, are 0.
 
     Args:
         labels: The labels in the order of the model outputs; () for regression.
-        metric_names: The metrics in addition to the loss, and to the accuracy of a
-            classification task.
-        threshold: Probability in (0, 1) from which a multi-label task predicts a label.
-        split: The split, whose suffix is the end of the file names; None if no file is
-            written.
-        submission: The format of the file for a benchmark's server, or None.
+        metric_names: The metrics in addition to the loss and `further_metrics`.
+        split: Its suffix is the end of the file names. None if no file is written.
 
     Source: google-research/bert `run_classifier.main` (test_results.tsv).
     """
@@ -113,16 +108,16 @@ class TextResults(TaskResults):
         return [*names, name] if name else names
 
     def decode(self, example: TextExample, outputs: Sequence[Outputs]) -> Outputs:
-        """Returns the mean of the outputs for the windows of a text; see `LongTexts`.
+        """Returns the mean of the outputs for the windows of a text.
 
-        The logits are those of the mean probabilities, or the mean score, so that the
-        loss is that of the averaged prediction.
+        The logits are computed from the mean probabilities, or are the mean score, so
+        that the loss is the loss of the averaged prediction.
         """
         if len(outputs) == 1:
             return outputs[0]
         # [W, C] each
         of_windows = {
-            name: np.stack([each[name] for each in outputs]) for name in outputs[0]
+            name: np.stack([window[name] for window in outputs]) for name in outputs[0]
         }
         means = {name: values.mean(axis=0) for name, values in of_windows.items()}
         logits = self._mean_logits(of_windows["logits"].astype(np.float64))
@@ -159,7 +154,7 @@ class TextResults(TaskResults):
         labels, outputs = zip(*self._block, strict=True)
         names = {"logits", "probabilities"} & outputs[0].keys()
         stacked = {
-            name: np.stack([each[name] for each in outputs]) for name in names
+            name: np.stack([output[name] for output in outputs]) for name in names
         }  # [N, C] each
 
         logits = stacked["logits"].astype(np.float64)
@@ -171,10 +166,8 @@ class TextResults(TaskResults):
     ) -> float:
         """Adds a block of N examples; returns the sum of its losses.
 
-        Args:
-            labels: The labels.
-            logits: float64 [N, C].
-            outputs: float32 [N, C] each, `logits` and `probabilities`.
+        `logits` is float64 [N, C], and `outputs` has `logits` and `probabilities`,
+        float32 [N, C] each.
         """
         raise NotImplementedError
 
@@ -199,7 +192,7 @@ class TextResults(TaskResults):
             return {name: float(self.functions[name](counted)) for name in names}
 
     def _counted(self) -> Any:
-        """Returns what `functions` take, for the predictions."""
+        """Returns the argument of `functions` for the predictions."""
         raise NotImplementedError
 
     def _constant(self) -> Any:
@@ -222,7 +215,7 @@ class TextResults(TaskResults):
         return [f"{line}\n" for line in lines]
 
     def _as_json(self, values: np.ndarray) -> Row:
-        """Returns the prediction first, then its probability or those of all labels."""
+        """Returns the prediction, then its probability or the probabilities of all labels."""
         raise NotImplementedError
 
     def complete(self, folder: str) -> None:
@@ -236,11 +229,7 @@ class TextResults(TaskResults):
 
 
 class ClassificationResults(TextResults):
-    """Accuracy, the mean cross entropy, and further metrics.
-
-    The names of these are "f1" (of the second label), "macro_f1" and
-    "matthews_correlation".
-    """
+    """The accuracy, the mean cross entropy, and the further metrics of `OF_PAIRS`."""
 
     functions = OF_PAIRS
     further_metrics = ("accuracy",)
@@ -299,8 +288,7 @@ class ClassificationResults(TextResults):
     def report(self) -> str:
         """Returns accuracy, scores of each label, and the confusion matrix.
 
-        The scores are precision, recall, F1 and support. With more than 100 labels, the
-        confusion matrix is omitted.
+        With more than 100 labels, the confusion matrix is omitted.
         """
         self._flush()
         import sklearn.metrics
@@ -336,7 +324,7 @@ class ClassificationResults(TextResults):
         )
 
     def image(self) -> np.ndarray | None:
-        """Returns the confusion matrix as shares of each row; None for many labels."""
+        """Returns the confusion matrix as shares of each row; None for more than 30 labels."""
         self._flush()
         true, predicted, counts, num_labels = self._counted()
         if num_labels > _MAX_IMAGE:
@@ -434,7 +422,7 @@ class MultiLabelResults(TextResults):
         return outcomes
 
     def undefined(self, metric: str) -> str:
-        """Returns "no label" if there is none: there is no F1 then."""
+        """Returns "no label" if no example has one, because F1 is then undefined."""
         return "" if self._outcomes[:, 2:].any() else "no label"
 
     def report(self) -> str:
@@ -446,7 +434,8 @@ class MultiLabelResults(TextResults):
     def _as_json(self, values: np.ndarray) -> Row:
         return {
             "predicted": [
-                self._names[each] for each in np.flatnonzero(self._is_predicted(values))
+                self._names[index]
+                for index in np.flatnonzero(self._is_predicted(values))
             ],
             "probabilities": dict(
                 zip(self._names, map(shortest_float, values), strict=True)
@@ -455,7 +444,7 @@ class MultiLabelResults(TextResults):
 
 
 class RegressionResults(TextResults):
-    """The mean squared error, the correlations "pearson" and "spearman"."""
+    """The mean squared error, and the correlations "pearson" and "spearman"."""
 
     output = "score"
     functions = OF_SCORES
@@ -478,12 +467,12 @@ class RegressionResults(TextResults):
         return np.concatenate(self._scores, axis=1)
 
     def undefined(self, metric: str) -> str:
-        """Returns "equal scores" if they are: there is no correlation then."""
+        """Returns "equal scores" if all scores are equal: the correlation is then undefined."""
         true, _ = self._counted()
         return "equal scores" if true.min() == true.max() else ""
 
     def baseline(self) -> Metrics:
-        """Returns a correlation of 0 for each metric, that of constant predictions."""
+        """Returns 0, the correlation of constant predictions, for each metric."""
         return dict.fromkeys(self._metric_names, 0.0)
 
     def _as_json(self, values: np.ndarray) -> Row:
@@ -498,7 +487,7 @@ RESULTS_BY_TYPE: Mapping[str, type[TextResults]] = {
 
 
 def _class_report(names: Sequence[str], scores: Sequence[Any]) -> str:
-    """Returns a table from precision, recall, F1 and support, C numbers each."""
+    """Returns a table of precision, recall, F1 and support, C numbers each."""
     rows = [
         [name, *(f"{score:.4f}" for score in row[:3]), str(int(row[3]))]
         for name, row in zip(names, zip(*scores, strict=True), strict=True)

@@ -51,22 +51,22 @@ class SplitReader(Protocol):
     def prepare(
         self, task: "ClassificationTask", inputs: TaskInputs
     ) -> "ClassificationTask":
-        """Completes the task of the data set; see `tasks.task.Task`."""
+        """Completes the task of the data set, as `Task.prepare` does."""
         return task
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the splits of a kind; see `tasks.task.Task`."""
+        """Finds the splits of a kind, as `Task.splits` does."""
 
     def read(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `tasks.task.Task`."""
+        """Yields the examples of a split, as `Task.examples` does."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationFacts(TaskFacts):
     """The facts of `ClassificationTask`, with the fields of `LongTexts`.
 
-    The threshold is None without several labels, and the fields of `LongTexts` without
-    windows.
+    The threshold is None unless the task type is "multi_label", and the fields of
+    `LongTexts` are None unless long texts are split into windows.
     """
 
     pair: bool = False
@@ -82,25 +82,15 @@ class ClassificationTask(Task):
     """Predicts labels or a score for each sentence or sentence pair.
 
     Attributes:
-        name: The value of --task_name, in lower case.
         labels: The labels in the order of the model outputs; () for regression, which
             has one output.
-        pair: Whether an example is a pair of texts.
-        reader: Finds and reads the splits.
         task_type: "classification", "regression" or "multi_label".
         metric_names: The metrics in addition to the loss, and to the accuracy of a
             classification task; see `classification_metrics`.
-        best_by: The metric that selects the best weights, and 1 if higher values are
-            better, else -1.
         threshold: Probability in (0, 1) from which a multi-label task predicts a label.
         submission: The file format of a benchmark's server, or None.
         trained_as: The name in `facts`, if it differs from `name`. AX has no train
             split; its examples are predicted by a model that was trained as "mnli".
-        head: The layers between the encoder and the output layer.
-        long_texts: The reading of texts that are longer than the model.
-
-    Raises:
-        InputError: Pairs would be split into windows.
     """
 
     name: str
@@ -124,10 +114,7 @@ class ClassificationTask(Task):
             )
 
     def prepare(self, inputs: TaskInputs) -> "ClassificationTask":
-        """Returns the task with what its reader finds, such as labels.
-
-        See `tasks.task.Task`.
-        """
+        """Returns the task with what its reader finds, such as labels."""
         return self.reader.prepare(self, inputs)
 
     @property
@@ -142,7 +129,7 @@ class ClassificationTask(Task):
 
     @property
     def first_label_id(self) -> int | None:
-        """0 for classification; see `tasks.task.Task`."""
+        """The value 0 for classification; None for scores and for several labels."""
         return 0 if self.task_type == "classification" else None
 
     @property
@@ -155,7 +142,7 @@ class ClassificationTask(Task):
 
     @property
     def facts(self) -> ClassificationFacts:
-        """Facts about the task; see `tasks.task.Task`."""
+        """Facts about the task."""
         return ClassificationFacts(
             self.trained_as or self.name,
             self.task_type,
@@ -186,7 +173,7 @@ class ClassificationTask(Task):
         return [*names, *submissions.values(), DEV_EXAMPLES, RESULTS]
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the splits of a kind; see `tasks.task.Task`."""
+        """Finds the splits of a kind with the reader."""
         return self.reader.splits(kind, location)
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
@@ -199,11 +186,11 @@ class ClassificationTask(Task):
                 yield example
 
     def labels_of(self, example: TextExample) -> Sequence[str]:
-        """Returns the labels of an example; see `tasks.task.Task`."""
+        """Returns the labels of an example; () for a score, and [""] for no label."""
         return () if self.task_type == "regression" else example.labels or [""]
 
     def as_row(self, example: TextExample) -> Row:
-        """Returns the texts and the label of an example; see `tasks.task.Task`."""
+        """Returns the texts and the label of an example."""
         texts = {"text": example.text_a}
         if self.pair:
             texts = {"text_a": example.text_a, "text_b": example.text_b or ""}
@@ -223,16 +210,12 @@ class ClassificationTask(Task):
         tokenizer: "BertTokenizer",
         max_seq_length: int,
     ) -> Encoded:
-        """Converts a block of N examples to records: one each, or one a window.
+        """Converts a block of N examples to records: one for each example or window.
 
-        A missing label becomes 0.
-
-        Returns:
-            The columns of `table`, and counts: "truncated" is the number of examples
-            with more tokens than `max_seq_length` permits, and "with an empty text" is
-            the number of examples in which a text has no token. With windows, there are
-            the numbers of examples with several windows and of all windows instead of
-            "truncated".
+        A missing label becomes 0. The counts have the number of examples in which a
+        text has no token, and the number of examples with more tokens than
+        `max_seq_length` permits. With windows, the name of the latter is "with several
+        windows" instead of "truncated", and the number of windows is a further count.
         """
         ids_a = tokenizer.tokenize([example.text_a for example in examples])
         ids_b = None
@@ -291,7 +274,7 @@ class ClassificationTask(Task):
         return rows
 
     def make_objective(self, config: BertConfig, **options: Any) -> "HeadObjective":
-        """Builds the model and its loss; see `tasks.task.Task`."""
+        """Builds the model and its loss."""
         from bert_tf.modeling import BertClassifier
         from bert_tf.tasks.classification import objectives
         from bert_tf.tasks.head_objective import HeadObjective

@@ -46,12 +46,12 @@ class LongTexts:
     def __post_init__(self) -> None:
         store_plain_values(self)
         check_choices(self)
-        given = [
-            each
-            for each in ("doc_stride", "max_windows")
-            if getattr(self, each) is not None
+        limits = [
+            name
+            for name in ("doc_stride", "max_windows")
+            if getattr(self, name) is not None
         ]
-        check_at_least(1, self, *given)
+        check_at_least(1, self, *limits)
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "LongTexts":
@@ -95,12 +95,12 @@ class LongTexts:
 
         splits = ids.row_splits.numpy()
         stride = self.stride(room)
-        found = np.maximum(count_windows(np.diff(splits), np.array(room), stride), 1)
-        used = np.minimum(found, self.max_windows or found)  # [N]
+        total = np.maximum(count_windows(np.diff(splits), np.array(room), stride), 1)
+        used = np.minimum(total, self.max_windows or total)  # [N]
 
         # The text of each used window, and its number among those of the text: [R]
-        text, place = group_and_place(used)
-        number = place * (found[text] - 1) // np.maximum(used[text] - 1, 1)
+        text, index = group_and_place(used)
+        number = index * (total[text] - 1) // np.maximum(used[text] - 1, 1)
 
         first = splits[text] + number * stride
         tokens = tf.ragged.range(first, np.minimum(first + room, splits[text + 1]))

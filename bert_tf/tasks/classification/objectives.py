@@ -1,6 +1,6 @@
 """Losses and metrics of regression and of multi-label classification.
 
-Those of classification with one label are the defaults of `head_objective`.
+`HeadObjective` itself is the objective of classification with one label.
 
 Shape letters: B batch, C classes.
 """
@@ -52,11 +52,7 @@ class RegressionObjective(HeadObjective):
 class MultiLabelObjective(HeadObjective):
     """Mean sigmoid cross entropy over the labels and the examples.
 
-    Args:
-        model: The encoder with a head on the pooled output.
-        best_by: The metric that selects the best weights, and 1 if higher values are
-            better, else -1.
-        threshold: Probability in (0, 1) from which a label is predicted.
+    A label is predicted if its probability is at least `threshold`.
     """
 
     def __init__(
@@ -83,14 +79,16 @@ class MultiLabelObjective(HeadObjective):
         batch: Tensors,
         temperature: float,
     ) -> Any:
-        """Returns the mean divergences of the sigmoids of the labels: float32 [B].
+        """Returns the mean divergence of the sigmoids of the labels: float32 [B].
 
         A sigmoid is a softmax over the logit and 0.
         """
-        own, given = (
+        student_logits, teacher_logits = (
             tf.stack([x, 0 * x], axis=-1) for x in (outputs["logits"], teacher[:, 0])
         )
-        return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
+        return tf.reduce_mean(
+            divergence(teacher_logits, student_logits, temperature), axis=-1
+        )
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the micro-averaged F1; 0 if no label occurs or is predicted."""

@@ -1,8 +1,7 @@
 """The files that the GLUE server accepts, and the zip file that collects them.
 
 Each test file has one submission file: a header line `index<tab>prediction`, then a
-line for each example in the order of the test file, with the number of the example from
-0.
+line for each example, with its number from 0, in the order of the test file.
 """
 
 import dataclasses
@@ -38,13 +37,10 @@ _TIME_STAMP = (1980, 1, 1, 0, 0, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """The submission files of a task.
+    """The submission files of a task: their official names, by the suffix of the split.
 
-    Attributes:
-        file_names: The official file name for each test split, by the suffix of the
-            split.
-        score_range: The lowest and the highest score that the server accepts, if the
-            predictions are scores; None if they are labels.
+    `score_range` is the lowest and the highest score that the server accepts; None if
+    the predictions are labels.
 
     Source: gluebenchmark.com/faq.
     """
@@ -53,12 +49,7 @@ class Submission:
     score_range: tuple[float, float] | None = None
 
     def text(self, prediction: str | float) -> str:
-        """Returns the text of a prediction in the column `prediction`.
-
-        Args:
-            prediction: A label, or a score. A score is limited to `score_range` and is
-                written with three decimals.
-        """
+        """Returns the text of a label, or of a score: within `score_range`, with three decimals."""
         if isinstance(prediction, str):
             return prediction
         low, high = self.score_range or (float("-inf"), float("inf"))
@@ -66,21 +57,11 @@ class Submission:
 
 
 def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
-    """Writes the submission files that the folders contain into a zip file, atomically.
+    """Writes the submission files of several folders into a zip file, atomically.
 
-    Args:
-        folders: Output folders of runs with predictions of GLUE test files, or other
-            folders with files of the official names, such as `MRPC.tsv`.
-        output_file: The zip file to write.
-
-    Returns:
-        Sentences with the number of submission files in the zip file, and the missing
-        ones.
-
-    Raises:
-        InputError: A folder contains no submission file, two folders contain the same
-            one, a file is not a complete submission file, or `output_file` is one of
-            the input files or is not a regular file.
+    The files have official names, such as `MRPC.tsv`. Returns sentences with the number
+    of files in the zip file, and the missing ones. Raises InputError if a folder has no
+    submission file, two folders have the same one, or one is not complete.
     """
     paths = _find_files(folders)
     check_output_file(output_file, paths.values())
@@ -104,13 +85,8 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
 def _checked_text(path: str, name: str) -> str:
     r"""Returns the content of a submission file with the line end \n.
 
-    Args:
-        path: The file.
-        name: The official name of the file, such as "MRPC.tsv".
-
-    Raises:
-        InputError: The header or an index is invalid, or the number of predictions is
-            not the official one.
+    Raises InputError if the header or an index is invalid, or if the number of
+    predictions is not the official one for `name`, such as "MRPC.tsv".
     """
     rows = tab_separated(path)
     _, header = next(rows, (1, []))
@@ -146,7 +122,7 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
             "output folders of the runs."
         )
 
-    found: dict[str, str] = {}
+    paths: dict[str, str] = {}
     for folder in folders:
         names = [n for n in TEST_EXAMPLES if files.exists(os.path.join(folder, n))]
         if not names:
@@ -157,10 +133,10 @@ def _find_files(folders: Sequence[str]) -> dict[str, str]:
             )
         # One of two files would be lost.
         for name in names:
-            if name in found:
+            if name in paths:
                 raise InputError(
-                    f"{found[name]} and {os.path.join(folder, name)} are submission "
+                    f"{paths[name]} and {os.path.join(folder, name)} are submission "
                     "files of the same task. Give one of the two folders."
                 )
-            found[name] = os.path.join(folder, name)
-    return {name: found[name] for name in TEST_EXAMPLES if name in found}
+            paths[name] = os.path.join(folder, name)
+    return {name: paths[name] for name in TEST_EXAMPLES if name in paths}

@@ -52,7 +52,6 @@ class TextExample:
     """A sentence or a sentence pair, with its label.
 
     Attributes:
-        text_a: The sentence, or the first sentence of a pair.
         text_b: The second sentence of a pair; None for a single sentence.
         label: The label for "classification", the score for "regression", the labels
             for "multi_label"; None if the data has no label.
@@ -78,7 +77,9 @@ class TextExample:
         """Returns the row of the file, with the texts and a known label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
         used = {
-            name: each for name, each in values if name is not None and each is not None
+            name: value
+            for name, value in values
+            if name is not None and value is not None
         }
         return {**self.row, **used}
 
@@ -92,17 +93,7 @@ def in_order(labels: Collection[str]) -> list[str]:
 
 
 def check_label(label: str, labels: Sequence[str], place: str) -> None:
-    """Checks that a label is one of the labels of the task.
-
-    Args:
-        label: The label in the file.
-        labels: The labels of the task.
-        place: The file and the line, for the error message.
-
-    Raises:
-        InputError: The label is unknown. The message suggests the most similar known
-            label.
-    """
+    """Raises InputError, with the most similar known label, if a label is unknown."""
     if label in labels:
         return
     similar = nearest(label, labels)
@@ -118,10 +109,8 @@ def has_no_label(
 ) -> bool:
     """Returns whether a value is "-", which SNLI and sets like it have for no label.
 
-    Args:
-        value: The value in the column of the label.
-        columns: The names of the columns of the two texts and of the label.
-        labels: The labels of the task, or None if they are not known.
+    The data set is recognized by the names of its `columns` and by its `labels`, which
+    are None if they are not known.
     """
     if str(value).strip() != NO_LABEL or NO_LABEL in (labels or ()):
         return False
@@ -141,18 +130,7 @@ def nearest(text: str, known: Sequence[str]) -> str | None:
 
 
 def text_of(value: Any, place: str) -> str:
-    """Returns the text form of a value.
-
-    The text form of a JSON or Parquet value is its form in JSON: true and false for
-    bools, 1 for an integer and 1.0 for a float.
-
-    Args:
-        value: A text, a bool or a number.
-        place: The file, the line and the column, for the error message.
-
-    Raises:
-        InputError: The value is missing, is not finite, or has another type.
-    """
+    """Returns a text, or the JSON form of a bool or a finite number; else raises InputError."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -173,7 +151,7 @@ def text_of(value: Any, place: str) -> str:
 
 
 class ListError(InputError):
-    """A list in a cell that cannot be read, or that other cells are not like."""
+    """A list in a cell that cannot be read, or that only some cells of the column have."""
 
 
 class LabelParser:
@@ -183,13 +161,9 @@ class LabelParser:
 
     Args:
         column: The name of the column, for error messages.
-        task_type: "classification", "regression" or "multi_label".
         labels: The labels of the task, or None to accept any label.
         separator: The text between the labels of an example, for "multi_label". The
             values of a column may also be texts with lists, such as "['a', 'b']".
-
-    Attributes:
-        labels: The argument `labels`.
     """
 
     def __init__(
@@ -212,16 +186,7 @@ class LabelParser:
         self._parse = parsers[task_type]
 
     def __call__(self, value: Any, place: str) -> Label:
-        """Returns the label.
-
-        Args:
-            value: The value in the label column.
-            place: The file and the line, for error messages.
-
-        Raises:
-            InputError: The value is missing, is not a known label, or is not a finite
-                float32.
-        """
+        """Returns the label; raises InputError if the value is missing or not valid."""
         return self._parse(value, place)
 
     def _one_label(self, value: Any, place: str) -> str:
@@ -287,7 +252,7 @@ class LabelParser:
 
 
 def _unquoted(item: str) -> str:
-    """Returns a text or a number of a list in a cell."""
+    """Returns a text of a list in a cell without quotes and escapes, or a number as text."""
     if item[0] not in "\"'":
         return item.removesuffix(".")
     try:
@@ -298,7 +263,7 @@ def _unquoted(item: str) -> str:
 
 
 def _is_set(name: str, value: Any, place: str) -> bool:
-    """Returns whether the column of a label has 1, in any spelling."""
+    """Returns whether the column of a label has 1 or true, not 0 or false."""
     place = f"{place}: column {name!r}"
     text = text_of(value, place).strip().lower().removesuffix(".0")
     if text not in ("0", "1", "false", "true"):
@@ -318,38 +283,30 @@ def examples_of_rows(
 ) -> Iterator[TextExample]:
     """Yields an example for each row.
 
+    A row has the first text, the second text, the label and, for a test split,
+    optionally a dict with all columns. InputError is raised if there are no rows, or if
+    a value is malformed.
+
     In a test split, a label that is missing, unknown or malformed becomes None, and so
     does an empty one, except for "multi_label". Labels that are unknown or malformed
     are counted. In all splits, the sign for no label becomes None; see `has_no_label`.
-
-    Args:
-        rows: The number of each row, and its first text, second text and label, and for
-            a test split optionally a dict with all columns.
-        path: The file, for error messages.
-        kind: "train", "dev" or "test".
-        columns: The names of the three columns.
-        parse_label: Converts the values of the label column.
-        counts: Receives the number of test rows with an unknown label.
-
-    Raises:
-        InputError: There are no rows, or a value is malformed.
     """
     column_a, column_b, _ = columns
     number = 0
     for number, (text_a, text_b, value, *others) in rows:
-        place = place_of(path, number)
-        text_a = text_of(text_a, f"{place}: column {column_a!r}")
+        position = place_of(path, number)
+        text_a = text_of(text_a, f"{position}: column {column_a!r}")
         if column_b is not None:
-            text_b = text_of(text_b, f"{place}: column {column_b!r}")
+            text_b = text_of(text_b, f"{position}: column {column_b!r}")
 
         label: Label | None = None
         if has_no_label(value, columns, parse_label.labels):
             pass
         elif kind != "test":
-            label = parse_label(value, place)
+            label = parse_label(value, position)
         elif value is not None:
             try:
-                label = parse_label(value, place)
+                label = parse_label(value, position)
             except ListError:
                 raise
             except InputError:

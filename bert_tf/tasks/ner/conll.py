@@ -1,6 +1,4 @@
-"""Reads and writes files with one word and its tag on each line.
-
-The CoNLL shared tasks have such files.
+"""Reads and writes files with one word and its tag on each line, such as CoNLL files.
 
 Each line has the same columns, separated by tabs or by blanks. An empty line, or a line
 of only white space, ends a sentence; in a file of one column, other white space than
@@ -65,7 +63,6 @@ class Layout:
         token: The index of the column of the words.
         label: The index of the column of the tags; None if the file has no tags.
         end: The end of all lines that is not a column: a tab, or "".
-        encoding: The encoding of the file.
         notation: How the tags are written. `find_layout` sets it.
         tags: The tags of the lines that do not begin with "#".
         header: The line with the names of the columns, or "".
@@ -93,10 +90,8 @@ class Layout:
     def is_comment(self, line: str, is_first: bool = False) -> bool:
         """Returns whether a line is a comment.
 
-        Args:
-            line: The line.
-            is_first: Whether the line precedes the words of a sentence. It is then a
-                comment, too, if its column of the tags has something else.
+        A line before the words of a sentence (`is_first`) is also a comment if it has
+        something else than a tag in the column of the tags.
         """
         if not line.startswith("#"):
             return False
@@ -112,10 +107,7 @@ class Layout:
         return self.notation.read(tag) is None
 
     def with_column(self, line: str, value: str) -> str:
-        """Returns a line with one more column at the end.
-
-        A file of one column gets a tab.
-        """
+        """Returns a line with one more column at the end; a file of one column gets a tab."""
         line = line.removesuffix(self.end)
         if self.separator == "\t":
             return f"{line}\t{value}"
@@ -128,11 +120,10 @@ class SentenceLines:
     """A sentence in a file.
 
     Attributes:
-        layout: The form of the lines.
         number: The number of the first line, from 1.
         lines: The lines with the words, and comments between them.
-        before: The lines before them: empty lines, comments and marks of documents.
-        after: The lines after them, for the last sentence of the file.
+        before: The empty lines, comments and marks of documents that precede `lines`.
+        after: The lines that follow `lines`; only the last sentence of a file has them.
     """
 
     layout: Layout
@@ -183,21 +174,11 @@ def read_examples(
     """Yields the sentences of a file, in their order.
 
     Only one document is in memory at a time. A sentence before the first mark of a
-    document is a document of its own.
-
-    Args:
-        path: The file.
-        kind: "train", "dev" or "test". A malformed sentence of a train split is
-            skipped.
-        layout: The form of the lines; see `find_layout`.
-        document_context: Whether sentences get their documents.
-        counts: Receives the skipped sentences, and the numbers of comments between
-            sentences and of sentences without a document.
-
-    Raises:
-        InputError: The file is missing or is not UTF-8, or a sentence of a dev or test
-            split is malformed: a line has more or fewer columns than the others, a word
-            is empty, or a tag is malformed.
+    document is a document of its own. A sentence is malformed if a line has more or
+    fewer columns than the others, a word is empty, or a tag is malformed. A malformed
+    sentence of a train split is skipped, and in other splits it raises InputError.
+    `counts` receives the numbers of skipped sentences, of comments between sentences,
+    and of sentences without a document.
     """
     document: list[NerExample] = []
     in_document = False
@@ -236,18 +217,10 @@ def find_layout(
     notation_of: Callable[[Counter[str]], Notation],
     encoding: str,
 ) -> Layout | None:
-    """Returns the form of the lines of a file, which is read; None if it has no words.
+    """Reads a file, and returns the form of its lines; None if it has no words.
 
-    Args:
-        path: The file.
-        kind: "train", "dev" or "test". Test files need no tags.
-        columns: The columns of the words and of the tags.
-        notation_of: Returns the notation of tags with their numbers.
-        encoding: The encoding of the file.
-
-    Raises:
-        InputError: The file is missing or has another encoding, or a column does not
-            exist.
+    `notation_of` receives the frequencies of the tags, and returns their notation. A
+    file without a column for tags raises InputError unless `kind` is "test".
     """
     first = ""
     end = "\t"
@@ -358,7 +331,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
-    """Yields the sentences of a file. All of its lines are in one of them."""
+    """Yields the sentences of a file, which together contain all of its lines."""
     complete: SentenceLines | None = None
     number = 0
     lines: list[str] = []
@@ -391,11 +364,7 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
 
 
 def _parse(sentence: SentenceLines, path: str) -> NerExample:
-    """Returns a sentence as an example.
-
-    Raises:
-        MalformedSentenceError: See `read_examples`.
-    """
+    """Returns a sentence as an example, or raises MalformedSentenceError."""
     layout = sentence.layout
     words: list[str] = []
     tags: list[str] = []
@@ -403,20 +372,20 @@ def _parse(sentence: SentenceLines, path: str) -> NerExample:
         if layout.is_comment(line):
             continue
         fields = layout.fields(line)
-        place = f"{path}, line {number}"
+        location = f"{path}, line {number}"
         if len(fields) != layout.width:
             raise MalformedSentenceError(
-                f"{place} has {_num_columns(len(fields))}, and the first line of the "
+                f"{location} has {_num_columns(len(fields))}, and the first line of the "
                 f"file has {layout.width}. Received: {line[:60]!r}. Write the same "
                 "columns in each line."
             )
         if not fields[layout.token]:
             raise MalformedSentenceError(
-                f"{place}: the word is empty. Write a word in each line."
+                f"{location}: the word is empty. Write a word in each line."
             )
         words.append(fields[layout.token])
         if layout.label is not None:
-            tags.append(read_tag(fields[layout.label], layout.notation, place))
+            tags.append(read_tag(fields[layout.label], layout.notation, location))
 
     # A file to predict may have no tags.
     known_tags = None if layout.label is None else tuple(tags)
@@ -428,11 +397,8 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 
     Each line of the file gives one line. Lines of only white space become empty. The
     mark of a document gets the tag O if it has as many columns as the other lines,
-    because conlleval reads it like them. Comments stay as they are.
-
-    Args:
-        example: A sentence that `read_examples` returned.
-        tags: A tag for each word, in the notation of `schemes`.
+    because conlleval reads it like them. Comments stay as they are. The given tags have
+    the notation of `schemes`.
     """
     sentence = example.origin
     layout = sentence.layout

@@ -61,14 +61,7 @@ _WordsAndTags = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 @dataclasses.dataclass(frozen=True)
 class JsonSentence:
-    """A line of a file.
-
-    Attributes:
-        row: The JSON object.
-        spans: The place of each word in the text; None if the line has words instead of
-            a text.
-        notation: How the tags of lines with words are written.
-    """
+    """A line of a file; `spans` locates its words in its text, and is None without a text."""
 
     row: Row
     spans: tuple[Span, ...] | None
@@ -82,10 +75,7 @@ class JsonSentence:
 
 
 def _value(row: Row, key: str) -> Any:
-    """Returns the value of a key, or a list with another name of it.
-
-    None if there is none.
-    """
+    """Returns the value of a key, else a list under another name of the key, else None."""
     lists = (row[name] for name in _OTHER_NAMES[key] if isinstance(row.get(name), list))
     return next(lists, None) if row.get(key) is None else row[key]
 
@@ -100,18 +90,10 @@ def read_examples(
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
-    Args:
-        path: The file.
-        kind: "train", "dev" or "test". A sentence of a train split with a malformed
-            tag, or with another number of tags than words, is skipped. Test files need
-            neither tags nor entities.
-        notation: How the tags are written; see `find_notation`.
-        tokenizer: Splits texts into words.
-        counts: Receives the skipped sentences, and the extended entities.
-        encoding: The encoding of the file.
-
-    Raises:
-        InputError: The file is missing or has another encoding, or a line is malformed.
+    A sentence of a train split with a malformed tag, or with another number of tags
+    than words, is skipped; all other mistakes raise InputError. Test files need neither
+    tags nor entities. The tokenizer splits texts into words. `counts` receives the
+    skipped sentences and the extended entities.
     """
     starts_word = is_word_start(tokenizer.vocabulary)
     lines = json_lines(path, encoding)
@@ -140,16 +122,9 @@ def read_examples(
 def find_notation(
     path: str, notation_of: Callable[[Counter[str]], Notation], encoding: str
 ) -> Notation:
-    """Returns how the tags of a file are written; the file is read.
+    """Reads a file, and returns how its tags are written.
 
-    Args:
-        path: The file.
-        notation_of: Returns the notation of tags with their numbers.
-        encoding: The encoding of the file.
-
-    Raises:
-        InputError: The file is missing, has another encoding or a line that is not a
-            JSON object.
+    `notation_of` receives the frequencies of the tags, and returns their notation.
     """
     tags: Counter[str] = Counter()
     for _, row in json_lines(path, encoding):
@@ -172,17 +147,13 @@ def _find_words(
     Characters that the tokenizer removes are part of a word if they are inside of it
     or, as combining marks, directly after it. Other invisible characters at its end are
     not.
-
-    Args:
-        texts: The texts.
-        tokenizer: Converts text to ids.
-        starts_word: See `is_word_start`.
     """
     if not texts:
         return []
     ids, *offsets = tokenizer.tokenize_with_offsets(texts)
     starts, ends = (
-        tokenizer.in_characters(texts, each).values.numpy().tolist() for each in offsets
+        tokenizer.in_characters(texts, offset).values.numpy().tolist()
+        for offset in offsets
     )
 
     # The pieces that start a word, and the place of each text among them.
@@ -190,7 +161,7 @@ def _find_words(
     first = np.flatnonzero(starts_word[ids.values.numpy()])
     places = [int(np.searchsorted(first, split)) for split in splits]
 
-    found = []
+    all_spans = []
     for row, end in enumerate(splits[1:].tolist()):
         pieces = [*first[places[row] : places[row + 1]].tolist(), end]
         # A word ends with the piece before the first piece of the next word.
@@ -198,8 +169,8 @@ def _find_words(
             (starts[piece], _visible_end(texts[row], ends[after - 1]))
             for piece, after in itertools.pairwise(pieces)
         )
-        found.append(tuple(spans))
-    return found
+        all_spans.append(tuple(spans))
+    return all_spans
 
 
 def _visible_end(text: str, end: int) -> int:
@@ -211,14 +182,7 @@ def _visible_end(text: str, end: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class _Line:
-    """A line of a file, with its place for messages.
-
-    Attributes:
-        place: The file and the number of the line.
-        row: The JSON object.
-        notation: How the tags are written.
-        needs_tags: Whether tags or entities are required.
-    """
+    """A line of a file; `place` is its file and number, for messages."""
 
     place: str
     row: Row
@@ -233,9 +197,7 @@ class _Line:
     def with_tokens(self) -> _WordsAndTags:
         """Returns the words and tags of a line with words.
 
-        Raises:
-            InputError: The line has no list of words.
-            MalformedSentenceError: The tags are malformed.
+        Malformed tags raise MalformedSentenceError; other mistakes raise InputError.
         """
         words = self._list_of_texts("tokens")
         if words is None:
@@ -275,15 +237,7 @@ class _Line:
         return values
 
     def with_text(self, spans: tuple[Span, ...], counts: RowCounts) -> _WordsAndTags:
-        """Returns the words and tags of a line with a text.
-
-        Args:
-            spans: The places of the words.
-            counts: Receives the extended entities.
-
-        Raises:
-            InputError: The entities are missing or malformed.
-        """
+        """Returns the words and tags of a line with a text; `counts` receives extended entities."""
         text = self.row["text"]
         tags = None
         words = tuple(text[start:end] for start, end in spans)
@@ -299,17 +253,23 @@ class _Line:
             entities = sorted(
                 self._entities(text, rows), key=lambda entity: entity.start
             )
-            found = self._in_words(entities, spans)
+            word_entities = self._in_words(entities, spans)
 
             # An entity may start or end inside of a word.
-            for each, entity in zip(found, entities, strict=True):
-                start, end = spans[each.start][0], spans[each.end - 1][1]
+            for word_entity, entity in zip(word_entities, entities, strict=True):
+                start, end = spans[word_entity.start][0], spans[word_entity.end - 1][1]
                 if start < entity.start or end > entity.end:
-                    given, extended = text[entity.start : entity.end], text[start:end]
-                    counts.add(
-                        EXTENDED, f"{self.place}: {given!r:.60} is now {extended!r:.60}"
+                    original, extended = (
+                        text[entity.start : entity.end],
+                        text[start:end],
                     )
-            tags = tuple(to_tags(found, len(words), self.notation.scheme or "iob2"))
+                    counts.add(
+                        EXTENDED,
+                        f"{self.place}: {original!r:.60} is now {extended!r:.60}",
+                    )
+            tags = tuple(
+                to_tags(word_entities, len(words), self.notation.scheme or "iob2")
+            )
         elif self.needs_tags:
             raise InputError(
                 f"{self.place} has no entities, which this split needs: {self._keys}"
@@ -348,43 +308,34 @@ class _Line:
     def _in_words(
         self, entities: Sequence[Entity], spans: Sequence[Span]
     ) -> list[Entity]:
-        """Returns the entities, with `start` and `end` in words.
-
-        Raises:
-            InputError: Two entities overlap or are in the same word, or an entity has
-                no word.
-        """
+        """Returns the entities, with `start` and `end` in words; two must not share a word."""
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
-        found: list[Entity] = []
+        word_entities: list[Entity] = []
         for entity in entities:
             # The words that have a character of the entity.
             first = bisect.bisect_right(ends, entity.start)
             last = bisect.bisect_left(starts, entity.end)
 
             span = f"{entity.start} to {entity.end}"
-            place = f"{self.place}: the entity {entity.type} at {span}"
+            subject = f"{self.place}: the entity {entity.type} at {span}"
             if first >= last:
                 raise InputError(
-                    f"{place} contains no word. Correct its start and end."
+                    f"{subject} contains no word. Correct its start and end."
                 )
-            if found and first < found[-1].end:
+            if word_entities and first < word_entities[-1].end:
                 raise InputError(
-                    f"{place} overlaps another entity, or is in the same word. Remove "
+                    f"{subject} overlaps another entity, or is in the same word. Remove "
                     "one of them: a word can be in one entity only."
                 )
-            found.append(Entity(entity.type, first, last))
-        return found
+            word_entities.append(Entity(entity.type, first, last))
+        return word_entities
 
 
 def render(example: NerExample, tags: list[str]) -> Iterator[str]:
-    """Yields the line of the file, with the predictions under one more key.
+    """Yields the line of the file, with the predictions under the key "predicted".
 
-    The key is "predicted". Its value is a list of tags, or of entities if the line has
-    a text.
-
-    Args:
-        example: A sentence that `read_examples` returned.
-        tags: A tag for each word, in the notation of `schemes`.
+    The predictions are tags, in the notation of the file, or entities if the line has a
+    text. The argument `tags` is in the notation of `schemes`.
     """
     origin: JsonSentence = example.origin
     predicted: list[Any] = list(map(origin.notation.write, tags))

@@ -43,7 +43,7 @@ def encode(
     scheme: str,
     document_context: bool,
 ) -> Encoded:
-    """Converts N sentences to R records.
+    """Converts N sentences to R records of `record_format.TAGGING`.
 
     The first piece of each word has a label; all other positions are ignored. A
     sentence with more pieces than a window is split into windows that overlap by half
@@ -54,17 +54,9 @@ def encode(
     have no labels.
 
     Args:
-        examples: N sentences.
-        tokenizer: Converts text to ids.
         max_seq_length: S, at least 3.
-        labels: The index of each tag. A tag that is not in it, or that is not known,
-            has index 0.
-        scheme: The scheme of `labels`.
-        document_context: Whether neighbors fill the windows.
-
-    Returns:
-        The columns of `features.TAGGING`, and the numbers of sentences with several
-        windows and of words without a token.
+        labels: The index of each tag of `scheme`. A tag that is not in it, or that is
+            not known, has index 0.
 
     Source: paper, section 5.3 (labels of the first sub-token, document context).
     """
@@ -110,9 +102,7 @@ def _label_ids(
 
 @dataclasses.dataclass(frozen=True)
 class _Texts:
-    """The pieces of the documents of a block, and the place of each sentence.
-
-    The documents are concatenated.
+    """The concatenated documents of a block in pieces, and the place of each sentence.
 
     Attributes:
         pieces: The pieces. Each word has at least one.
@@ -120,7 +110,7 @@ class _Texts:
         first_piece: int [W], the first piece of each word.
         start, end: int [N], the first piece of each sentence, and the one after its
             last.
-        document_start, document_end: int [N], the same for its document.
+        document_start, document_end: int [N], the same for the sentence's document.
         num_empty_words: The number of words of the sentences that are [UNK] because the
             tokenizer removes all of their characters.
     """
@@ -166,36 +156,31 @@ def _words_with_neighbors(
 ) -> tuple[list[str], np.ndarray]:
     """Concatenates the parts of documents that N sentences need; each part once.
 
-    Args:
-        examples: N sentences.
-        reach: The number of words that are needed before and after a sentence.
-
-    Returns:
-        The words, and int64 [N, 3]: the indices there of the first word of the
-        sentence, of the first word of the part of its document, and of the word after
-        that part.
+    A sentence needs the `reach` words before and after it. The second result, int64
+    [N, 3], has the indices in the first result of the first word of the sentence, of
+    the first word of the part of its document, and of the word after that part.
     """
     # From the first sentence of a document to the last one: the words, by its id.
     needed: dict[int, tuple[int, int]] = {}
-    for each in examples:
-        first, last = each.first_word, each.first_word + len(each.words)
-        start, end = needed.get(id(each.document), (first, last))
-        needed[id(each.document)] = min(start, first), max(end, last)
+    for example in examples:
+        first, last = example.first_word, example.first_word + len(example.words)
+        start, end = needed.get(id(example.document), (first, last))
+        needed[id(example.document)] = min(start, first), max(end, last)
 
     words: list[str] = []
     parts: dict[int, tuple[int, int, int]] = {}
     places = []
-    for each in examples:
-        key = id(each.document)
+    for example in examples:
+        key = id(example.document)
         if key not in parts:
             start, end = needed[key]
             start = max(0, start - reach)
             at = len(words)
-            part = each.document[start : end + reach]
+            part = example.document[start : end + reach]
             parts[key] = (at - start, at, at + len(part))
             words += part
         offset, *limits = parts[key]
-        places.append([offset + each.first_word, *limits])
+        places.append([offset + example.first_word, *limits])
     return words, np.array(places, np.int64).reshape(-1, 3)
 
 
@@ -247,10 +232,7 @@ class _Windows:
 
 
 def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
-    """Returns the window that labels each word: int [W].
-
-    The first piece of the word has most context there.
-    """
+    """Returns the window that labels each word, where its first piece has most context: int [W]."""
     num_windows = np.bincount(windows.example, minlength=len(texts.start))  # [N]
     first_window = np.cumsum(num_windows) - num_windows
     owner = first_window[texts.word_example]
@@ -277,17 +259,7 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
 def _inputs(
     ids: np.ndarray, windows: _Windows, tokenizer: BertTokenizer, max_seq_length: int
 ) -> dict[str, np.ndarray]:
-    """Returns the inputs of the model.
-
-    Args:
-        ids: int32 [T].
-        windows: R windows.
-        tokenizer: Has the ids of the special tokens.
-        max_seq_length: S.
-
-    Returns:
-        `input_ids` (int32), `input_mask` and `segment_ids` (uint8), each [R, S].
-    """
+    """Returns `input_ids` (int32), `input_mask` and `segment_ids` (uint8), each [R, S]."""
     # In NumPy: `tokenizer.pack` takes more time than the tokenization.
     length = (windows.end - windows.start)[:, None]  # [R, 1]
     position = np.arange(max_seq_length)

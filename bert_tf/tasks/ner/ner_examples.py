@@ -33,7 +33,6 @@ class NerExample:
     """A sentence.
 
     Attributes:
-        words: The words.
         tags: The tag of each word, in the scheme of the file and the notation of
             `schemes`; None if they are unknown.
         origin: The part of the file that contains the sentence: a
@@ -59,18 +58,9 @@ def join_documents(sentences: Sequence[NerExample]) -> Iterator[NerExample]:
 
 
 def read_tag(tag: str, notation: Notation, place: str) -> str:
-    """Returns a tag of a file in the notation of `schemes`.
-
-    Args:
-        tag: The tag.
-        notation: The notation of the file.
-        place: The file and the line, for the error message.
-
-    Raises:
-        MalformedSentenceError: The tag is malformed.
-    """
-    found = notation.read(tag.strip())
-    if found is None:
+    """Returns a tag of a file in the notation of `schemes`, or raises MalformedSentenceError."""
+    parsed_tag = notation.read(tag.strip())
+    if parsed_tag is None:
         is_iob = notation.scheme in ("iob1", "iob2")
         prefixes = "B- or I-" if is_iob else "B-, I-, E- or S-"
         raise MalformedSentenceError(
@@ -80,16 +70,11 @@ def read_tag(tag: str, notation: Notation, place: str) -> str:
             "column of the tags as label_column. For a file without tags to predict, "
             "give a label_column that it does not have."
         )
-    return found
+    return parsed_tag
 
 
 class SplitSummary:
-    """Counts the entities of a split, and those in the other columns of its file.
-
-    Attributes:
-        evidence: The evidence for the scheme of the tags.
-        has_tags: Whether an example has tags.
-    """
+    """Counts the entities in the tags of a split, and in the other columns of its file."""
 
     def __init__(self) -> None:
         self.evidence = SchemeEvidence()
@@ -119,10 +104,7 @@ class SplitSummary:
     def report(self, path: str, counts: RowCounts) -> None:
         """Adds to `counts.notes` what was read, and signs of a mistaken column.
 
-        Args:
-            path: The file.
-            counts: Receives texts such as "words: column 0 of 2; tags: column 1: LOC
-                47, ORG 3".
+        An example is "words: column 0 of 2; tags: column 1: LOC 47, ORG 3".
         """
         own = self._types[None]
         text = self._origin.description if self._origin else "no words"
@@ -130,8 +112,8 @@ class SplitSummary:
             notation = self._origin.notation
             tags = all_tags([UNNAMED], self.scheme)
             written = dict.fromkeys(map(notation.write, tags))
-            found = [f"{name} {number:,}" for name, number in sorted(own.items())]
-            types = shortened(found, _MAX_TYPES)
+            entries = [f"{name} {number:,}" for name, number in sorted(own.items())]
+            types = shortened(entries, _MAX_TYPES)
             text += f": {types}; scheme {self.scheme}: {' '.join(written)}"
         counts.notes["read"].append(text)
 

@@ -9,13 +9,7 @@ from bert_tf.tasks.results import Metrics
 
 
 class Scores(NamedTuple):
-    """Scores in percent; a score without a definition is 0.
-
-    Attributes:
-        precision: The share of the predicted entities that are correct.
-        recall: The share of the correct entities that were predicted.
-        f1: The harmonic mean of both.
-    """
+    """Scores of entities in percent; a score without a definition is 0."""
 
     precision: float
     recall: float
@@ -31,15 +25,10 @@ def scores(num_common: int, num_predicted: int, num_correct: int) -> Scores:
 
 
 class EntityMetrics:
-    """Counts the entities of sentences, so that sentences of any number fit in memory.
+    """Counts entities; only their different surface forms are held in memory.
 
-    Only the different surface forms are held in memory. A predicted entity is correct
-    if its type, its first and its last word are correct.
-
-    Attributes:
-        num_words: The number of words.
-        predicted: The number of predicted entities by type.
-        correct: The number of correct entities by type.
+    A predicted entity is correct if its type, its first and its last word are correct.
+    The attributes `predicted` and `correct` are numbers of entities by type.
 
     Source: conlleval of the CoNLL-2000 shared task; for surface forms, the evaluation
         program of the WNUT-2017 shared task.
@@ -60,13 +49,7 @@ class EntityMetrics:
     def add(
         self, words: Sequence[str], correct: Sequence[str], predicted: Sequence[str]
     ) -> None:
-        """Adds a sentence.
-
-        Args:
-            words: The words.
-            correct: The correct tag of each word.
-            predicted: The predicted tag of each word.
-        """
+        """Adds a sentence, with the correct and the predicted tag of each word."""
         self.num_words += len(words)
         self._num_equal_tags += sum(map(str.__eq__, correct, predicted))
         self._num_outside += sum(tag == OUTSIDE for tag in correct)
@@ -86,13 +69,11 @@ class EntityMetrics:
             )
 
     def results(self) -> Metrics:
-        """Returns the metrics of all sentences, in percent.
+        """Returns the metrics of all sentences, in percent; `accuracy` counts tags.
 
-        Returns:
-            `f1`, `precision` and `recall` of entities, the `accuracy` of tags, and
-            `surface_f1`, `surface_precision` and `surface_recall`, the scores of the
-            sets of surface forms: an entity that occurs several times, with the same
-            words and type, counts once, and is correct if one of its predictions is.
+        The names of the scores of surface forms begin with `surface_`. An entity that
+        occurs several times, with the same words and type, counts once in them, and is
+        correct if one of its predictions is correct.
         """
         overall = self.overall()
         surface = scores(

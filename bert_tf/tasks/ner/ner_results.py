@@ -17,15 +17,9 @@ _LOGGER = logging.getLogger(__name__)
 class NerResults(TaskResults):
     """The F1 of entities, and the file of the split with a further column or key.
 
-    The predicted tags have the scheme of the file, and no sequence that it forbids: the
-    entities of the tags that the model predicts are written in this scheme. The scores
-    are those of the written tags.
-
-    Args:
-        labels: The tags that the model predicts, in the order of its outputs.
-        scheme: The scheme of the file.
-        file_name: The name of the file to write.
-        render: Yields the lines of a sentence with the given tags.
+    The model predicts `labels`, in the order of its outputs. The entities that these
+    predictions mark are written in the scheme of the file, without sequences that it
+    forbids. The scores are computed from the written tags.
     """
 
     scores_predictions = True
@@ -48,14 +42,13 @@ class NerResults(TaskResults):
     def decode(self, example: NerExample, outputs: Sequence[Outputs]) -> list[str]:
         """Returns the tag of each word of a sentence.
 
-        Args:
-            example: The sentence.
-            outputs: For each record of the sentence, `predictions` and `label_ids`, int
-                [S].
+        `outputs` contains `predictions` and `label_ids`, int [S], for each record.
         """
         # The records are in the order of the words that have labels in them.
-        found = [output["predictions"][output["label_ids"] > 0] for output in outputs]
-        indices = np.concatenate([np.zeros(0, np.int64), *found]).tolist()
+        predictions = [
+            output["predictions"][output["label_ids"] > 0] for output in outputs
+        ]
+        indices = np.concatenate([np.zeros(0, np.int64), *predictions]).tolist()
         entities = find_entities(self._labels[index] for index in indices)
         return to_tags(entities, len(example.words), self._scheme)
 
@@ -84,10 +77,7 @@ class NerResults(TaskResults):
         return (len(correct ^ predicted), row) if correct != predicted else None
 
     def metrics(self) -> Metrics:
-        """Returns the metrics, in percent.
-
-        See `EntityMetrics.results`. {} if no tag is known.
-        """
+        """Returns the metrics of `EntityMetrics.results`; {} if no tag is known."""
         if not self._metrics.num_words:
             return {}
         unknown = sorted(self._metrics.correct.keys() - self._known_types)
@@ -95,16 +85,13 @@ class NerResults(TaskResults):
             _LOGGER.warning(
                 "warning: the model cannot predict %s entities, because their types "
                 "are not in the train split: %s. They count as not found.",
-                f"{sum(self._metrics.correct[each] for each in unknown):,}",
+                f"{sum(self._metrics.correct[name] for name in unknown):,}",
                 ", ".join(unknown),
             )
         return self._metrics.results()
 
     def baseline(self) -> Metrics:
-        """Returns the metrics if each word has the tag O.
-
-        See `EntityMetrics.baseline`.
-        """
+        """Returns the metrics if each word has the tag O."""
         return self._metrics.baseline()
 
     def undefined(self, metric: str) -> str:

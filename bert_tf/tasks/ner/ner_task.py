@@ -97,10 +97,7 @@ class NerObjective(HeadObjective):
         return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
 
     def outputs(self, batch: Tensors) -> Tensors:
-        """Returns `predictions` and `label_ids`: int32 [B, S] each.
-
-        A prediction is the index of the best tag.
-        """
+        """Returns `predictions` (the index of the best tag) and `label_ids`: int32 [B, S] each."""
         logits = self._run_model(batch)["logits"]
         predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
         return {"predictions": predictions, "label_ids": batch["label_ids"]}
@@ -238,7 +235,7 @@ class NerTask(Task):
     def _schemes(self) -> dict[Split, str]:
         """The scheme of the tags of each split that was read.
 
-        A split without tags has the given scheme, or that of the model.
+        A split without tags has `input_scheme` or, if this is "detect", `scheme`.
         """
         return {}
 
@@ -325,17 +322,7 @@ def _is_json(path: str) -> bool:
 
 
 def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
-    """Returns a task with the labels of the train split.
-
-    They are all tags of its scheme, for the types of the train split.
-
-    Args:
-        task: A task; its labels are ignored.
-        location: The place of the data set. The complete train split is read.
-
-    Raises:
-        InputError: The train split is missing, is malformed or has no entities.
-    """
+    """Returns the task with labels: all tags of its scheme for the types in the train split."""
     (split,) = task.splits("train", location)
     counts = RowCounts()
     tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
@@ -346,9 +333,9 @@ def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
             f" ({number:,} {reason})" for reason, number in counts.items()
         )
         # With the signs of a mistaken column.
-        found = " ".join([*counts.notes["first"], *counts.notes["warnings"], ""])
+        notes = " ".join([*counts.notes["first"], *counts.notes["warnings"], ""])
         raise InputError(
             f"{split.source.name} has no entities{skipped}, so there is nothing to "
-            f"learn. {found}Give a train file with tags such as B-PER."
+            f"learn. {notes}Give a train file with tags such as B-PER."
         )
     return dataclasses.replace(task, labels=schemes.all_tags(types, task.scheme))

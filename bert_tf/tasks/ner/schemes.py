@@ -54,13 +54,7 @@ TYPE = re.compile(r"(?!.[-_])[\w./-]*[^\W\d_][\w./-]*")
 
 
 class Entity(NamedTuple):
-    """An entity of a sentence.
-
-    Attributes:
-        type: The type, such as "PER".
-        start: The index of the first word.
-        end: The index after the last word.
-    """
+    """An entity of a type such as "PER": the words from `start` up to, but without, `end`."""
 
     type: str
     start: int
@@ -68,12 +62,7 @@ class Entity(NamedTuple):
 
 
 def is_tag(text: str, scheme: str | None = None) -> bool:
-    """Returns whether a text is a tag.
-
-    Args:
-        text: The text.
-        scheme: One of `SCHEMES`, or None to accept the prefixes of all schemes.
-    """
+    """Returns whether a text is a tag of a scheme; with None, of any scheme."""
     prefixes = _PREFIXES[scheme or "iobes"]
     pattern = rf"[{prefixes}]-\S+"
     return text == OUTSIDE or re.fullmatch(pattern, text) is not None
@@ -97,7 +86,7 @@ def find_entities(tags: Iterable[str]) -> list[Entity]:
     Source: conlleval of the CoNLL-2000 shared task; E and S as in its later Python
     versions.
     """
-    found: list[Entity] = []
+    entities: list[Entity] = []
     start = 0
     last = OUTSIDE
     last_type = ""
@@ -106,20 +95,17 @@ def find_entities(tags: Iterable[str]) -> list[Entity]:
         prefix, entity_type = split_tag(tag)
         if not (prefix in "IE" and last in "BI" and entity_type == last_type):
             if last != OUTSIDE:
-                found.append(Entity(last_type, start, position))
+                entities.append(Entity(last_type, start, position))
             start = position
         last, last_type = prefix, entity_type
-    return found
+    return entities
 
 
 def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
-    """Returns the tags of a sentence.
+    """Returns the tags of a sentence of `length` words.
 
-    Args:
-        entities: The entities in their order; they do not overlap.
-        length: The number of words of the sentence.
-        scheme: One of `SCHEMES`, or `IO`, in which entities of one type that touch
-            become one entity.
+    The entities are in their order, and do not overlap. The scheme is one of `SCHEMES`,
+    or `IO`, in which entities of one type that touch become one entity.
     """
     tags = [OUTSIDE] * length
     previous = Entity("", 0, 0)
@@ -152,8 +138,7 @@ class Notation:
             b_PER. It is "" without prefixes (the scheme IO), where successive words of
             one type are an entity, and "B" without types, where the type is `UNNAMED`.
             In a file with PER-B, it is the text after the type, "-B".
-        outside: The tag outside of all entities.
-        scheme: The scheme whose prefixes are accepted; None for those of all schemes.
+        scheme: The scheme whose prefixes are accepted; None accepts all schemes.
         form: Matches a tag, with the groups `head` and `type`.
     """
 
@@ -171,10 +156,8 @@ class Notation:
     ) -> "Notation":
         """Returns how a file writes its tags, or most of them.
 
-        Args:
-            tags: The number of words with each tag of the file.
-            scheme: The attribute `scheme`.
-            types: The types of the entities of the model, if they are known.
+        `tags` has the number of words with each tag of the file, and `types` has the
+        types of the entities of the model, if they are known.
         """
         # From rare to frequent: the last one decides.
         inside = [
@@ -195,8 +178,10 @@ class Notation:
         known = typed or (matches if is_bare else [])
         last = known[-1]["head"] if known else "B-"
         heads = {
-            each: re.sub("[^-_.]+", each.lower() if last.islower() else each, last)
-            for each in "BIES"
+            letter: re.sub(
+                "[^-_.]+", letter.lower() if last.islower() else letter, last
+            )
+            for letter in "BIES"
         }
         heads |= {_prefix(match): match["head"] for match in known}
         return cls(heads, outside, scheme, form)
@@ -207,10 +192,7 @@ class Notation:
         return not self.heads["B"]
 
     def read(self, tag: str) -> str | None:
-        """Returns a tag of the file as one of IOB2 or IOBES.
-
-        None if it is malformed.
-        """
+        """Returns a tag of the file as a tag of IOB2 or IOBES; None if it is malformed."""
         if tag in _OUTSIDE_TAGS:
             return OUTSIDE
         if self.is_io:
@@ -219,8 +201,8 @@ class Notation:
         match = self.form.fullmatch(tag)
         if not match or bool(match["type"]) != (len(self.heads["B"]) > 1):
             return None
-        found = f"{_prefix(match)}-{match['type'] or UNNAMED}"
-        return found if is_tag(found, self.scheme) else None
+        parsed_tag = f"{_prefix(match)}-{match['type'] or UNNAMED}"
+        return parsed_tag if is_tag(parsed_tag, self.scheme) else None
 
     def write(self, tag: str) -> str:
         """Returns a tag of IOB1, IOB2 or IOBES as the file writes it."""
@@ -239,8 +221,8 @@ def _is_form(
 ) -> bool:
     """Returns whether a file has tags of a form.
 
-    All of its tags match the form, with the letters of one scheme. A type is one of the
-    model or, if these are not known, occurs in the first and in further words of
+    All tags must match the form, with the letters of one scheme. At least one type must
+    be in `types` or, if `types` is empty, occur in the first and in further words of
     entities.
     """
     letters: defaultdict[str, set[str]] = defaultdict(set)  # by type
@@ -254,8 +236,10 @@ def _is_form(
     if not any(map(used.issubset, _LETTERS_OF_SCHEMES)):
         return False
     return any(
-        kind in types if types else "B" in each and not each.isdisjoint("IMEL")
-        for kind, each in letters.items()
+        kind in types
+        if types
+        else "B" in used_letters and not used_letters.isdisjoint("IMEL")
+        for kind, used_letters in letters.items()
     )
 
 
@@ -264,7 +248,7 @@ def _letter(match: re.Match[str]) -> str:
 
 
 def _prefix(match: re.Match[str]) -> str:
-    """Returns the prefix of a tag of a file as that of IOBES."""
+    """Returns the prefix of a tag of a file as a letter of IOBES."""
     letter = _letter(match)
     return _LETTERS.get(letter, letter)
 
@@ -274,7 +258,7 @@ def all_tags(types: Iterable[str], scheme: str) -> tuple[str, ...]:
     prefixes = _PREFIXES[scheme]
     return (
         OUTSIDE,
-        *(f"{prefix}-{each}" for each in sorted(types) for prefix in prefixes),
+        *(f"{prefix}-{name}" for name in sorted(types) for prefix in prefixes),
     )
 
 
@@ -284,13 +268,7 @@ def types_of(tags: Iterable[str]) -> set[str]:
 
 
 def scheme_of_labels(labels: Sequence[str]) -> str:
-    """Returns the scheme of the labels of a model.
-
-    It is "iobes" if a prefix is E or S, else "iob2".
-
-    Raises:
-        InputError: A label is not a tag.
-    """
+    """Returns "iobes" if a label of the model has the prefix E or S, else "iob2"."""
     wrong = next((label for label in labels if not is_tag(label)), None)
     if wrong is not None:
         raise InputError(
@@ -334,8 +312,5 @@ class SchemeEvidence:
         return min(SCHEMES, key=self._forbidden.__getitem__)
 
     def num_forbidden(self, scheme: str | None = None) -> int:
-        """Returns the number of tags that a scheme forbids.
-
-        By default, the scheme is the detected one.
-        """
+        """Returns the number of tags that a scheme forbids, by default the detected scheme."""
         return self._forbidden[scheme or self.scheme()]

@@ -1,6 +1,6 @@
-"""From the logits of the windows of a question to its n best answers.
+"""Finds the n best answers to a question in the logits of its windows.
 
-Shape letters: W windows of a context, S sequence length.
+Shape letters: N possible answers, S sequence length.
 """
 
 import dataclasses
@@ -80,14 +80,14 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class BestAnswers:
-    """The answers to a question.
+    """The n-best list of a question.
 
     Attributes:
-        answers: The n-best list, by descending score. "" is the answer of an impossible
-            question.
+        answers: By descending score; the text "" means that there is no answer.
         probabilities: The softmax of the scores of `answers`.
         null_score_diff: With `version_2_with_negative`, the score of "" minus the score
-            of the best other answer; 0.0 if there is no other answer. Else 0.0.
+            of the best other answer. It is 0.0 without `version_2_with_negative`, or if
+            there is no other answer.
     """
 
     answers: tuple[Answer, ...]
@@ -108,12 +108,7 @@ class BestAnswers:
 
 
 class Context:
-    """A context, with the pieces and the normalized form of each of its words.
-
-    Args:
-        words: The context, split at white space.
-        tokenizer: Converts text to ids.
-    """
+    """A context, split at white space into `words`, with its pieces and normalized words."""
 
     def __init__(self, words: tuple[str, ...], tokenizer: "BertTokenizer") -> None:
         self.words = words
@@ -127,13 +122,7 @@ class Context:
         return [b" ".join(row).decode() for row in rows]
 
     def text(self, first: int, last: int, tokens: Sequence[str]) -> str:
-        """Returns the original text of a span.
-
-        Args:
-            first: Index of the first piece.
-            last: Index of the last piece.
-            tokens: The tokens of the pieces.
-        """
+        """Returns the original text of the pieces from `first` to `last`, which are `tokens`."""
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
         joined = " ".join(tokens).replace(" ##", "").replace("##", "")
         normalized = " ".join(filter(None, self._normalized[begin:end]))
@@ -144,10 +133,7 @@ class Context:
 class AnswerFinder:
     """Finds the n best answers to questions.
 
-    Args:
-        tokenizer: The tokenizer of the model.
-        settings: The settings of the answers.
-        doc_stride: As in the records.
+    `doc_stride` must be the value with which the records were created.
 
     Source: google-research/bert `run_squad.write_predictions`.
     """
@@ -164,10 +150,8 @@ class AnswerFinder:
     def find(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
         """Returns the best answers to a question.
 
-        Args:
-            example: The question.
-            outputs: For each window, `input_ids`, `input_mask`, `segment_ids`,
-                `start_logits` and `end_logits`, each [S].
+        `outputs` contains `input_ids`, `input_mask`, `segment_ids`, `start_logits` and
+        `end_logits` of each window, [S] each.
         """
         null, null_score = _null_answer(outputs)
         answers = _distinct(
@@ -178,19 +162,9 @@ class AnswerFinder:
     def candidates(
         self, example: SquadExample, outputs: Sequence[Outputs]
     ) -> np.ndarray:
-        """Returns all possible answers in the windows of a question.
-
-        Args:
-            example: The question.
-            outputs: As in `find`.
-
-        Returns:
-            [N], structured: the window, the first and last position in the sequence,
-            the index of the first piece in the context, and both logits. The order is
-            that of the windows.
-        """
+        """Returns all possible answers to a question: `_SPAN` [N], in the order of the windows."""
         context = self._context(example)
-        found: list[np.ndarray] = [np.zeros(0, _SPAN)]
+        all_spans: list[np.ndarray] = [np.zeros(0, _SPAN)]
         if outputs:
             offset = int(outputs[0]["segment_ids"].argmax())
             # Only the last window can be shorter than the first one.
@@ -209,8 +183,8 @@ class AnswerFinder:
             )
             spans["window"] = number
             spans["first_piece"] += starts[number]
-            found.append(spans)
-        return np.concatenate(found)
+            all_spans.append(spans)
+        return np.concatenate(all_spans)
 
     def _context(self, example: SquadExample) -> Context:
         """Returns the context of an example; successive examples share it."""
@@ -221,10 +195,7 @@ class AnswerFinder:
     def _answers(
         self, example: SquadExample, null: Answer, outputs: Sequence[Outputs]
     ) -> Iterator[Answer]:
-        """Yields the answers by descending score.
-
-        The order of equal scores is that of `candidates`.
-        """
+        """Yields the answers by descending score, and equal scores in the order of `candidates`."""
         context = self._context(example)
         spans = self.candidates(example, outputs)
         scores = spans["start_logit"] + spans["end_logit"]
@@ -237,7 +208,7 @@ class AnswerFinder:
                 yield null
                 has_null = False
             ids = outputs[window]["input_ids"][start : end + 1]
-            tokens = [self._vocabulary[each] for each in ids.tolist()]
+            tokens = [self._vocabulary[token_id] for token_id in ids.tolist()]
             text = context.text(first, first + end - start, tokens)
             yield Answer(text, start_logit, end_logit)
         if has_null:
@@ -263,9 +234,9 @@ def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
     null, lowest = Answer("", 0.0, 0.0), _NO_NULL_SCORE
     for output in outputs:
         logits = (float(output[f"{name}_logits"][0]) for name in ("start", "end"))
-        found = Answer("", *logits)
-        if found.score < lowest:
-            null, lowest = found, found.score
+        answer = Answer("", *logits)
+        if answer.score < lowest:
+            null, lowest = answer, answer.score
     return null, lowest
 
 
@@ -276,19 +247,14 @@ def _candidates(
     has_max_context: np.ndarray,
     settings: AnswerSettings,
 ) -> np.ndarray:
-    """Returns the possible answers in a window, in the order of start and end logit.
+    """Returns the possible answers in a window, by descending start and end logit.
+
+    `first_piece` of the result is counted from the start of the window.
 
     Args:
-        start_logits: float32, for each position.
-        end_logits: The same.
         offset: Position of the first piece of the context in the sequence.
         has_max_context: bool, for each piece in the window; see
             `windows.has_max_context`.
-        settings: The settings of the answers.
-
-    Returns:
-        As in `AnswerFinder.candidates`, but pieces are counted from the start of the
-        window.
     """
     # All pairs of one of the best starts and one of the best ends.
     starts = _largest(start_logits, settings.n_best_size)
@@ -313,15 +279,12 @@ def _candidates(
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """Returns the positions of the largest values.
-
-    Of equal values, the first one comes first.
-    """
+    """Returns the positions of the `count` largest values; of equal values, the first first."""
     return np.argsort(-values, kind="stable")[:count]
 
 
 def _distinct(answers: Iterator[Answer], count: int) -> list[Answer]:
-    """Returns the first answers with different texts."""
+    """Returns the first `count` answers with different texts."""
     chosen: dict[str, Answer] = {}
     for answer in answers:
         if len(chosen) >= count:
@@ -344,7 +307,7 @@ def _with_probabilities(
 
     if not answers:
         answers.append(Answer("empty", 0.0, 0.0))
-    probabilities = softmax([each.score for each in answers])
+    probabilities = softmax([candidate.score for candidate in answers])
     return BestAnswers(tuple(answers), probabilities, difference)
 
 
@@ -367,14 +330,9 @@ def final_text(predicted: str, original: str, normalized: str) -> str:
 
     For example, the tokens "steve smith" of the original text "Steve Smith's" give
     "Steve Smith". Characters are aligned without spaces. The whole original text is
-    returned if the predicted text is not found, or if the texts differ in their number
-    of characters.
-
-    Args:
-        predicted: The tokens of the span, joined to words with spaces between them.
-        original: The words of the context in which the span lies, joined by spaces.
-        normalized: The words of `original` after `BertTokenizer.words`, joined by
-            spaces.
+    returned if the predicted text is not in `normalized`, or if both texts differ in
+    their number of characters. `normalized` consists of the words of `original` after
+    `BertTokenizer.words`, joined by spaces.
 
     Source: google-research/bert `run_squad.get_final_text`.
     """

@@ -28,21 +28,16 @@ def average(
     data_file: str | None = None,
     limit: int = 0,
 ) -> Metrics:
-    """Writes the files of `SquadResults`, with the mean probabilities of several runs.
+    """Writes the files of `SquadResults` for the mean probabilities of several runs.
 
     An answer that is not in the n-best list of a run has the probability 0 there. Each
-    logit of the written n-best list is half the logarithm of the probability.
+    logit of the written n-best list is half the logarithm of the probability. Returns
+    the official metrics with names `eval_...`; {} if no correct answers are given.
 
     Args:
-        paths: Files `nbest_predictions.json`.
-        folder: The output folder.
-        settings: The settings of the answers.
-        data_file: The data set of the questions, for the metrics; None for none.
+        paths: Files `nbest_predictions.json`, with answers to the same questions.
+        data_file: The data set of the questions, which is only needed for the metrics.
         limit: The number of questions of `data_file` that were predicted; 0 for all.
-
-    Returns:
-        The official metrics, as `eval_...`; {} without `data_file` or without answers
-        in it.
 
     Raises:
         InputError: A file is malformed, or the files differ in their questions.
@@ -66,12 +61,17 @@ def average(
     for name in OUTPUTS:
         files.remove(os.path.join(folder, name))
 
-    found = SquadResults(settings)
-    found.write(
+    squad_results = SquadResults(settings)
+    squad_results.write(
         folder,
-        ((each, _mean([run[each.id] for run in runs], settings)) for each in examples),
+        (
+            (example, _mean([run[example.id] for run in runs], settings))
+            for example in examples
+        ),
     )
-    results = {f"eval_{name}": value for name, value in with_baselines(found).items()}
+    results = {
+        f"eval_{name}": value for name, value in with_baselines(squad_results).items()
+    }
     if results:
         text = "".join(f"{name} = {value}\n" for name, value in results.items())
         files.write_text(os.path.join(folder, "eval_results.txt"), text)
@@ -79,12 +79,7 @@ def average(
 
 
 def _read(path: str, version_2_with_negative: bool) -> dict[str, list[Row]]:
-    """Reads an n-best file.
-
-    Raises:
-        InputError: The file has no lists of answers, or has empty answers without
-            `version_2_with_negative`.
-    """
+    """Reads an n-best file; only with `version_2_with_negative` may it have empty answers."""
     contents = json_files.read(path)
     lists = list(contents.values())
     if not lists or not all(isinstance(answers, list) and answers for answers in lists):
@@ -94,7 +89,7 @@ def _read(path: str, version_2_with_negative: bool) -> dict[str, list[Row]]:
         )
 
     if not version_2_with_negative and not all(
-        each["text"] for each in itertools.chain(*lists)
+        answer["text"] for answer in itertools.chain(*lists)
     ):
         raise InputError(
             f"{path} contains empty answers, as for SQuAD 2.0. Give "
@@ -109,13 +104,7 @@ def _questions(
     answered: Mapping[str, Any],
     limit: int,
 ) -> list[SquadExample]:
-    """Returns the questions in the order of the data set.
-
-    Without a data set, they are in the order of the n-best files.
-
-    Raises:
-        InputError: The data set and the n-best files have different questions.
-    """
+    """Returns the questions in the order of the data set or, without it, of the n-best files."""
     if data_file is None:
         return [
             SquadExample(question, "", words=(), context="", answers=None)
@@ -123,8 +112,10 @@ def _questions(
         ]
 
     counts = RowCounts()
-    found = read_examples(data_file, False, settings.version_2_with_negative, counts)
-    examples = list(itertools.islice(found, limit or None))
+    all_examples = read_examples(
+        data_file, False, settings.version_2_with_negative, counts
+    )
+    examples = list(itertools.islice(all_examples, limit or None))
     different = {example.id for example in examples} ^ answered.keys()
     if different:
         raise InputError(

@@ -1,6 +1,6 @@
 """Converts questions and contexts to records, one for each window.
 
-Shape letters: N examples, R records, S sequence length, T pieces of a context.
+Shape letters: N examples, R records, S sequence length.
 """
 
 import dataclasses
@@ -48,17 +48,10 @@ def encode(
     max_seq_length: int,
     settings: WindowSettings,
 ) -> Encoded:
-    """Converts N examples to R records.
+    """Converts N examples to R records of `record_format.SPAN`, without `unique_ids`.
 
-    Args:
-        examples: N examples.
-        tokenizer: Converts text to ids.
-        max_seq_length: S, greater than `settings.max_query_length + 3`.
-        settings: The windows.
-
-    Returns:
-        The columns of `features.SPAN` except `unique_ids`, and the number of truncated
-        questions.
+    `max_seq_length` (S) must be greater than `settings.max_query_length + 3`. The
+    truncated questions are counted.
 
     Source: google-research/bert `run_squad.convert_examples_to_features`.
     """
@@ -129,10 +122,7 @@ def _tokenize_questions(
 def _tokenize_contexts(
     examples: Sequence[SquadExample], tokenizer: "BertTokenizer"
 ) -> list[Pieces]:
-    """Returns the pieces of the context of each example.
-
-    Successive examples share contexts.
-    """
+    """Returns the pieces of each example's context; examples with the same context share them."""
     contexts = {id(example.words): example.words for example in examples}
     pieces = dict(
         zip(contexts, tokenize_words(contexts.values(), tokenizer), strict=True)
@@ -145,14 +135,16 @@ def _answer_pieces(
     contexts: Sequence[Pieces],
     tokenizer: "BertTokenizer",
 ) -> list[tuple[int, int] | None]:
-    """Returns the first and last piece of each answer in its context."""
+    """Returns the first and last piece of each answer in its context; None without an answer."""
     known = [number for number, example in enumerate(examples) if example.answer_words]
     result: list[tuple[int, int] | None] = [None] * len(examples)
     if not known:
         return result
     texts = [(examples[number].answers or ("",))[0] for number in known]
     texts_before = [examples[number].before_answer for number in known]
-    answers, before = (_token_ids(each, tokenizer) for each in (texts, texts_before))
+    answers, before = (
+        _token_ids(text_list, tokenizer) for text_list in (texts, texts_before)
+    )
 
     for number, answer, preceding in zip(known, answers, before, strict=True):
         context = contexts[number]
@@ -160,12 +152,15 @@ def _answer_pieces(
         # The index -1 is the last word, as in google-research/bert.
         start = int(context.first[first % len(examples[number].words)])
         end = int(context.first[last + 1])
-        stated = start + len(preceding)
+        expected_start = start + len(preceding)
         result[number] = _narrowed(
-            context.ids, start, end=end, answer=answer, stated=stated
+            context.ids, start, end=end, answer=answer, stated=expected_start
         )
         # The equal pieces are somewhere else if the answer starts inside of a word.
-        if result[number] not in ((start, end - 1), (stated, stated + len(answer) - 1)):
+        if result[number] not in (
+            (start, end - 1),
+            (expected_start, expected_start + len(answer) - 1),
+        ):
             covering = _covering(examples[number], tokenizer, context.ids[start:end])
             if len(covering):
                 result[number] = start + int(covering[0]), start + int(covering[-1])
@@ -175,22 +170,17 @@ def _answer_pieces(
 def _covering(
     example: SquadExample, tokenizer: "BertTokenizer", ids: np.ndarray
 ) -> np.ndarray:
-    """Returns the pieces that have characters of an answer at its stated position.
+    """Returns the indices of the pieces in `ids` that have characters of the answer.
 
-    Args:
-        example: A training example with an answer.
-        tokenizer: Converts text to ids.
-        ids: The pieces of the words with the answer.
-
-    Returns:
-        Indices in `ids`, in order; none if another text has the stated position.
+    `ids` are the pieces of the words that contain the answer. The result is empty if
+    another text is at the position that the data set states.
     """
     (answer,) = example.answers or ("",)
     before = example.before_answer
-    found, starts, ends = tokenizer.tokenize_with_offsets(
+    token_ids, starts, ends = tokenizer.tokenize_with_offsets(
         before + answer + example.after_answer
     )
-    if not np.array_equal(found, ids):
+    if not np.array_equal(token_ids, ids):
         return np.zeros(0, int)
     first = len(before.encode())
     return np.flatnonzero((ends > first) & (starts < first + len(answer.encode())))
@@ -199,33 +189,24 @@ def _covering(
 def _narrowed(
     ids: np.ndarray, start: int, end: int, answer: np.ndarray, stated: int
 ) -> tuple[int, int]:
-    """Narrows a span of whole words to pieces that are equal to the answer.
+    """Narrows a span of whole words to the first and last piece of the answer in it.
 
-    For example, the answer "1895" in the word "(1895-1943)" is a part of this word. The
-    span stays as it is if the answer's pieces are not in it. Of several equal places,
-    the answer has the one that is nearest to its stated position; in
-    google-research/bert the first one.
-
-    Args:
-        ids: The pieces of the context.
-        start: The first piece of the words.
-        end: The exclusive last piece of the words.
-        answer: The pieces of the answer.
-        stated: The piece at the stated position of the answer.
-
-    Returns:
-        The first and the last piece.
+    For example, the answer "1895" is a part of the word "(1895-1943)". The span from
+    `start` to `end` (exclusive) stays as it is if it does not contain the pieces
+    `answer`. If it contains them several times, those nearest to the piece `stated` are
+    chosen, which is at the position that the data set states; google-research/bert
+    chooses the first ones.
 
     Source: google-research/bert `run_squad._improve_answer_span`.
     """
-    span, wanted = ids[start:end].tolist(), answer.tolist()
+    span, answer_ids = ids[start:end].tolist(), answer.tolist()
     places = [
         start + place
-        for place in range(len(span) - len(wanted) + 1 if wanted else 0)
-        if span[place : place + len(wanted)] == wanted
+        for place in range(len(span) - len(answer_ids) + 1 if answer_ids else 0)
+        if span[place : place + len(answer_ids)] == answer_ids
     ]
     if not places:
         return start, end - 1
 
     nearest = min(places, key=lambda place: abs(place - stated))
-    return nearest, nearest + len(wanted) - 1
+    return nearest, nearest + len(answer_ids) - 1

@@ -34,18 +34,14 @@ class SquadExample:
     """A question about a context.
 
     Attributes:
-        id: Identifies the question.
-        question: The question.
         words: The context, split at white space.
-        context: The context.
-        answers: The correct answers; () if the question has no answer. None if they are
-            unknown.
-        answer_words: Indices of the first and last word of the answer; known for
-            training examples with an answer. As in google-research/bert, an index of -1
-            is possible.
+        answers: The correct answers; () if the question has no answer, and None if they
+            are unknown.
+        answer_words: Indices of the first and last word of the answer, for training
+            examples with an answer. As in google-research/bert, an index of -1 is
+            possible.
         before_answer: The part of the first of these words that precedes the answer.
         after_answer: The part of the last of these words that follows the answer.
-        is_impossible: Whether the question has no answer.
     """
 
     id: str
@@ -62,20 +58,15 @@ class SquadExample:
 def read_examples(
     path: str, training: bool, version_2_with_negative: bool, counts: RowCounts
 ) -> Iterator[SquadExample]:
-    """Yields the examples of a file, in their order.
+    """Yields the examples of a JSON file of SQuAD, which may be compressed (`.gz`).
 
-    Args:
-        path: A file in the JSON format of SQuAD; `.gz` if it is compressed.
-        training: Whether the examples are for training. Such an example has one answer
-            or, with `version_2_with_negative`, is marked as impossible. A question is
-            skipped if its answer is not in the context at the stated position.
-        version_2_with_negative: Whether questions may have no answer, as in SQuAD 2.0.
-        counts: Receives the number of skipped questions.
+    A training example has one answer or, with `version_2_with_negative`, is marked as
+    impossible. It is skipped, and added to `counts`, if its answer is not in the
+    context at the stated position.
 
     Raises:
-        InputError: The file is not valid JSON (see `json_files.parse`), a key is
-            missing or has a value of another type, two questions have the same id, or a
-            training example does not have exactly one answer.
+        InputError: The file is malformed, two questions have the same id, or a training
+            example does not have exactly one answer.
 
     Source: google-research/bert `run_squad.read_squad_examples`.
     """
@@ -127,7 +118,7 @@ def read_examples(
 
 
 def _paragraphs(path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yields the paragraphs of a file, with their place in it as text."""
+    """Yields the position of each paragraph in the file, for messages, and the paragraph."""
     contents = json_files.parse(_read(path), path, _FORM)
     for number, article in enumerate(_get(contents, "data", path, _LIST)):
         where = f"{path}: data[{number}]"
@@ -144,11 +135,7 @@ def _read(path: str) -> str:
 
 
 def _get(item: Any, key: str, where: str, rule: json_files.Rule) -> Any:
-    """Returns the value of a key.
-
-    Raises:
-        InputError: The item has no such key, or its value breaks the rule.
-    """
+    """Returns the value of a key; raises InputError if it is missing or breaks the rule."""
     if not isinstance(item, dict) or key not in item:
         raise InputError(
             f"{where} has no key {key!r}. Received: "
@@ -169,15 +156,10 @@ class _Question:
 
     @property
     def is_impossible(self) -> bool:
-        """Whether the question has no answer; always False in version 1.1.
-
-        Raises:
-            InputError: The file states neither true nor false, as values, numbers or
-                texts.
-        """
+        """Whether the question has no answer; always False in version 1.1."""
         key = "is_impossible"
-        stated = self._item.get(key) if self._version_2 else None
-        truth = _TRUTHS.get(str(stated).lower(), stated)
+        value = self._item.get(key) if self._version_2 else None
+        truth = _TRUTHS.get(str(value).lower(), value)
         return bool(_get({key: truth}, key, self.where, json_files.TRUTH))
 
     def answers(self) -> tuple[str, ...] | None:
@@ -185,19 +167,14 @@ class _Question:
         is_stated = self._item.get("answers") is not None
         answers = _get(self._item, "answers", self.where, _LIST) if is_stated else ()
         texts = tuple(
-            str(_get(each, "text", f"{self.where}.answers[{number}]", _TEXT))
-            for number, each in enumerate(answers)
+            str(_get(answer, "text", f"{self.where}.answers[{number}]", _TEXT))
+            for number, answer in enumerate(answers)
         )
         is_known = self._version_2 and (self.is_impossible or is_stated)
         return texts if texts or is_known else None
 
     def only_answer(self) -> tuple[str, int]:
-        """Returns text and position of the answer of a training example.
-
-        Raises:
-            InputError: The example does not have exactly one answer, or its position is
-                not a whole number.
-        """
+        """Returns the text and position of the answer; raises InputError unless there is one."""
         answers = _get(self._item, "answers", self.where, _LIST)
         if len(answers) != 1:
             remedy = "Give a train file in which each question has one answer."
@@ -214,22 +191,19 @@ class _Question:
         where = f"{self.where}.answers[0]"
         key = "answer_start"
         text = str(_get(answers[0], "text", where, _TEXT))
-        stated = _get(answers[0], key, where, _TEXT)
-        number = str(stated).removesuffix(".0")
-        start = int(number) if re.fullmatch("-?[0-9]+", number) else stated
+        value = _get(answers[0], key, where, _TEXT)
+        number = str(value).removesuffix(".0")
+        start = int(number) if re.fullmatch("-?[0-9]+", number) else value
         return text, _get({key: start}, key, where, _POSITION)
 
 
 def _answer_words(
     answer: tuple[str, int], context: str, words: tuple[str, ...], starts: list[int]
 ) -> tuple[int, int] | None:
-    """Returns the first and last word of an answer, or None if it is not found there.
+    """Returns the first and last word of an answer; None if its text is not there.
 
-    Args:
-        answer: The text, and its position in characters.
-        context: The context.
-        words: The words of the context.
-        starts: The position of each word, in characters.
+    `answer` is the text and its position, and `starts` contains the position of each
+    word; positions are in characters.
     """
     text, offset = answer
     if not words or not text or offset < 0 or offset + len(text) > len(context):
@@ -239,5 +213,5 @@ def _answer_words(
     )
     # The released program splits only the answer at all white space, such as U+00A0.
     answer_text, passage = " ".join(text.split()), " ".join(words[first : last + 1])
-    found = answer_text in passage or answer_text in " ".join(passage.split())
-    return (first, last) if found else None
+    is_present = answer_text in passage or answer_text in " ".join(passage.split())
+    return (first, last) if is_present else None

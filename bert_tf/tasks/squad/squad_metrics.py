@@ -45,12 +45,9 @@ UNITS = {"words": _words, "characters": _characters}
 
 
 def f1(prediction: str, answer: str, by: str = "words") -> float:
-    """Returns the F1 of the units of a prediction, in [0, 1]; 0.0 without common ones.
+    """Returns the F1 of the units of a prediction, in [0, 1]; 0.0 without common units.
 
-    Args:
-        prediction: The predicted answer.
-        answer: A correct answer.
-        by: "words" or "characters".
+    `by` is a key of `UNITS`.
 
     Source: `f1_score` of the official script for version 1.1.
     """
@@ -65,12 +62,9 @@ def f1(prediction: str, answer: str, by: str = "words") -> float:
 
 
 def f1_with_negative(prediction: str, answer: str, by: str = "words") -> float:
-    """Returns the F1 of a prediction.
+    """Returns `f1`, but 1.0 for two texts without units, because they are equal.
 
-    Two texts without units are equal, so their F1 is 1.0.
-
-    Source: `compute_f1` of the official script for version 2.0. The arguments are those
-    of `f1`.
+    Source: `compute_f1` of the official script for version 2.0.
     """
     # The blank keeps units of both texts apart.
     return f1(prediction, answer, by) or float(not UNITS[by](f"{prediction} {answer}"))
@@ -95,7 +89,7 @@ def best_threshold(
 
     Args:
         scores: float [N], the EM or F1 of the best answer other than "".
-        null_diffs: float [N]; see `BestAnswers.null_score_diff`.
+        null_diffs: float [N], `BestAnswers.null_score_diff`.
         has_answer: bool [N], whether the question has an answer.
         has_text: bool [N], whether there is an answer other than "".
 

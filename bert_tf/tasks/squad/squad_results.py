@@ -25,17 +25,13 @@ _LONGEST_MEAN_WORD = 15
 
 
 class AnswerMetrics:
-    """Collects EM and F1 over questions, in percent, like the official scripts.
-
-    Args:
-        settings: The settings of the answers.
-    """
+    """Collects EM and F1 over questions, in percent, like the official scripts."""
 
     def __init__(self, settings: AnswerSettings) -> None:
         self._settings = settings
-        # For each question in version 2.0: whether it has an answer, EM and F1 of the
-        # prediction, and of the best answer other than "", the null score difference,
-        # and whether there is such an answer. In version 1.1, only EM and F1.
+        # For each question in version 2.0: EM and F1 of the prediction, EM and F1 of the
+        # best answer other than "", the null score difference, whether there is such an
+        # answer, and whether the question has an answer. In version 1.1, EM and F1.
         self._rows: list[tuple[float, ...]] = []
         self._num_unknown = self._num_without_blanks = 0
         with_negative = settings.version_2_with_negative
@@ -48,14 +44,7 @@ class AnswerMetrics:
     def add(
         self, example: SquadExample, predicted: str, best_text: str, null_diff: float
     ) -> None:
-        """Adds a question.
-
-        Args:
-            example: The question.
-            predicted: The predicted answer.
-            best_text: The best answer other than "".
-            null_diff: See `BestAnswers.null_score_diff`.
-        """
+        """Adds a question; `best_text` is its best answer other than ""."""
         most_characters = _LONGEST_MEAN_WORD * len(example.words)
         self._num_without_blanks += len(example.context) > most_characters
         if example.answers is None:
@@ -118,16 +107,14 @@ class AnswerMetrics:
         return results
 
     def baseline(self) -> Metrics:
-        """Returns the metrics of no answer at all; {} in version 1.1."""
+        """Returns the metrics if no question is answered; {} in version 1.1."""
         if not self._settings.version_2_with_negative or not self._rows:
             return {}
         share = _percent(np.array([not has_answer for *_, has_answer in self._rows]))
         return {"exact": share, "f1": share}
 
     def best_f1_threshold(self) -> tuple[float, float] | None:
-        """Returns the best F1 in version 2.0, and its threshold.
-
-        None without known answers.
+        """Returns the best F1 and threshold; None in version 1.1 or without answers.
 
         `best_f1_thresh` of the official script is 0.0 if it is best to answer no
         question. This method then returns a number below all null score differences.
@@ -153,14 +140,9 @@ def _percent(values: np.ndarray) -> float:
 class SquadResults(TaskResults):
     """The official metrics of the answers, and the files of the released program.
 
-    The files are `predictions.json`, `nbest_predictions.json` and, with
-    `version_2_with_negative`, `null_odds.json` and `squad_threshold.json`. The last one
-    contains the threshold with the best F1, and is written if the correct answers are
-    known.
-
-    Args:
-        settings: The settings of the answers.
-        finder: Finds the best answers; None if `decode` is not called.
+    With `version_2_with_negative`, `squad_threshold.json` contains the threshold with
+    the best F1; it is written if the correct answers are known. `finder` may be None if
+    `decode` is not called.
 
     Source: google-research/bert `run_squad.write_predictions`.
     """
@@ -183,10 +165,7 @@ class SquadResults(TaskResults):
         return self._finder.find(example, outputs)
 
     def score(self, example: SquadExample, prediction: BestAnswers) -> None:
-        """Adds a question to the metrics.
-
-        One whose answers are not known is only counted.
-        """
+        """Adds a question to the metrics; a question without known answers is only counted."""
         predicted = prediction.predicted(self._settings)
         null_diff = prediction.null_score_diff
         self._metrics.add(example, predicted, prediction.best_text, null_diff)
@@ -209,7 +188,7 @@ class SquadResults(TaskResults):
             return None
 
         pairs = zip(prediction.answers, prediction.probabilities, strict=True)
-        of_predicted = (each for answer, each in pairs if answer.text == predicted)
+        of_predicted = (value for answer, value in pairs if answer.text == predicted)
         probability = next(of_predicted, 0.0)  # 0 if it is not in the n-best list
         row = {
             "id": example.id,
@@ -223,21 +202,15 @@ class SquadResults(TaskResults):
         return (-f1, probability), row
 
     def metrics(self) -> Metrics:
-        """Returns the metrics of all questions, in percent.
-
-        See `AnswerMetrics.results`.
-        """
+        """Returns the metrics of all questions, in percent; {} if no answer is known."""
         return self._metrics.results()
 
     def baseline(self) -> Metrics:
-        """Returns the metrics if no question is answered.
-
-        See `AnswerMetrics.baseline`.
-        """
+        """Returns the metrics if no question is answered; {} in version 1.1."""
         return self._metrics.baseline()
 
     def lines(self, example: SquadExample, prediction: BestAnswers) -> list[str]:
-        """Returns the items of a question, as `json.dumps(..., indent=4)` does."""
+        """Returns the item of a question in each file, as `json.dumps(..., indent=4)` writes it."""
         answers = [
             {
                 "text": answer.text,
@@ -263,7 +236,7 @@ class SquadResults(TaskResults):
 
     def complete(self, folder: str) -> None:
         """Writes the best threshold of version 2.0, if answers are known."""
-        if found := self._metrics.best_f1_threshold():
-            f1, threshold = found
+        if best := self._metrics.best_f1_threshold():
+            f1, threshold = best
             values = {"null_score_diff_threshold": threshold, "f1": f1}
             files.write_json(os.path.join(folder, THRESHOLD), values)

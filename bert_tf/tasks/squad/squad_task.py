@@ -52,14 +52,9 @@ class SquadFacts(TaskFacts):
 class SquadObjective(HeadObjective):
     """The mean cross entropy of the first and the last position of the answer.
 
-    The answer of a window without the answer is position 0, [CLS].
-
-    Args:
-        model: The encoder with the head for spans.
-        best_by: The metric that selects the best weights, and 1 if higher values are
-            better, else -1.
-        padding_as_released: Whether padding positions are classes of both softmaxes, as
-            in google-research/bert. All batches then have the full length.
+    In a window without the answer, both positions are 0, the position of [CLS]. With
+    `padding_as_released`, padding positions are classes of both softmaxes, as in
+    google-research/bert, and all batches have the full length.
 
     Source: google-research/bert `run_squad.model_fn_builder`.
     """
@@ -108,10 +103,10 @@ class SquadObjective(HeadObjective):
         """
         is_token = batch["input_mask"][..., None] > 0
         both = self.logits_to_learn(outputs), teacher  # [B, S, 2] each
-        own, given = (
+        own, teacher_logits = (
             tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both
         )  # [B, 2, S] each
-        return tf.reduce_mean(divergence(given, own, temperature), axis=-1)
+        return tf.reduce_mean(divergence(teacher_logits, own, temperature), axis=-1)
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the shares of correct first and last positions."""
@@ -252,12 +247,7 @@ class SquadTask(Task):
 
 
 def check_room(max_seq_length: int, settings: WindowSettings) -> None:
-    """Checks that a window has room for the context.
-
-    Raises:
-        InputError: A sequence is not longer than the longest question and the special
-            tokens.
-    """
+    """Raises InputError unless a window has room for the context after the longest question."""
     longest = settings.max_query_length + SPECIAL_TOKENS
     if max_seq_length <= longest:
         raise InputError(

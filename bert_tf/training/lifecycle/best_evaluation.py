@@ -9,9 +9,8 @@ class BestEvaluation:
     """The best held-out evaluation of a run.
 
     Attributes:
-        value: Value of the metric that selects the best weights; None before the first
+        value: The metric that selects the best weights; None before the first
             evaluation. Any number is better than NaN.
-        step: The step of the best evaluation.
         evals_since: The number of evaluations after the best evaluation.
     """
 
@@ -22,10 +21,7 @@ class BestEvaluation:
     def update(self, step: int, value: float, sign: int) -> bool:
         """Records an evaluation and returns whether it is the best so far.
 
-        Args:
-            step: The number of steps done.
-            value: Value of the metric that selects the best weights.
-            sign: 1 if higher values are better, -1 if lower values are better.
+        `sign` is 1 if higher values are better, and -1 if lower values are better.
         """
         best = self.value
         if (

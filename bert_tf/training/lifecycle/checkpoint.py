@@ -51,20 +51,15 @@ def restore_or_start(
 ) -> RunState:
     """Restores weights, optimizer state and data position, or starts a new run.
 
-    Logs the step, and a warning if the number of replicas or accumulation steps has
-    changed.
+    Returns the progress of the run. Logs a warning if the number of replicas or
+    accumulation steps has changed.
 
     Args:
         folder: A valid checkpoint, or None for a new run.
-        optimizer: Receives the saved weights and slots (the variables of the
-            optimizer's state).
-        iterator: The iterator of the input pipeline. The function moves the iterator to
-            the saved position. None if the position is not saved, because the step
-            determines the position.
+        optimizer: Receives the saved weights and slots.
+        iterator: The iterator of the input pipeline, which is moved to the saved
+            position; None if the step determines the position.
         runtime_settings: The settings of the computation for the resumed run.
-
-    Returns:
-        The progress of the run.
 
     Raises:
         InputError: The checkpoint is of a different model, or its state.json is
@@ -100,19 +95,12 @@ def restore_or_start(
 
 
 def has_parts(folder: str) -> bool:
-    """Returns whether the data position of a checkpoint is one of parts of batches."""
+    """Returns whether each process of a checkpoint's run read only its part of each batch."""
     return bool(read_own(folder, RUNTIME_FILE).get(PARTS))
 
 
 def restore_weights(folder: str, variables: Tensors) -> int:
-    """Restores the weights of a checkpoint, without optimizer state and data position.
-
-    Args:
-        folder: A valid checkpoint or a folder of best weights.
-        variables: Keras variables by name.
-
-    Returns:
-        The step after which the weights were saved.
+    """Restores the weights in a checkpoint or `RunFolder.best`, and returns their step.
 
     Raises:
         InputError: The weights in the folder are of a different model.
@@ -127,11 +115,11 @@ def _read_weights(folder: str, variables: Tensors) -> weights.WeightsFolder:
     """Reads the weights, and compares their names and shapes with the variables."""
     saved = weights.read_weights_folder(folder)
     shapes = {name: array.shape for name, array in saved.arrays.items()}
-    wanted = {name: tuple(variable.shape) for name, variable in variables.items()}
-    if difference := first_difference(shapes, wanted):
-        name, found, expected = difference
+    model_shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+    if difference := first_difference(shapes, model_shapes):
+        name, saved_shape, expected = difference
         raise InputError(
-            f"{folder} is of another model: {name} has the shape {found} in the "
+            f"{folder} is of another model: {name} has the shape {saved_shape} in the "
             f"checkpoint and {expected} in this model."
         )
     return saved
@@ -141,15 +129,8 @@ class CheckpointWriter:
     """Writes checkpoints in a background thread; `__exit__` waits for the last write.
 
     Training waits only if the previous write is not finished. If a write fails, the
-    next method call raises the error of that write.
-
-    Args:
-        folder: The folder of the run.
-        optimizer: Provides the weights to save, and the slots (the variables of the
-            optimizer's state).
-        training: The settings of the run, saved in each checkpoint.
-        runtime_settings: The settings of the computation, saved in each checkpoint.
-        keep_checkpoints: The number of checkpoints to keep; older ones are removed.
+    next method call raises the error of that write. Each checkpoint contains `training`
+    and `runtime_settings`. Only the newest `keep_checkpoints` checkpoints are kept.
     """
 
     def __init__(
@@ -173,14 +154,11 @@ class CheckpointWriter:
     def save(self, state: RunState, iterator: Any) -> None:
         """Writes the checkpoint of `state.step`, then removes the oldest checkpoints.
 
-        Args:
-            state: The progress of the run.
-            iterator: The iterator of the input pipeline; the position of the iterator
-                is saved. None if the step determines the position.
+        A write fails if a value is not finite. The position of the input pipeline's
+        `iterator` is saved, unless `iterator` is None.
 
         Raises:
-            InputError: The previous write failed, or this write cannot start. A write
-                fails if a value is not finite.
+            InputError: The previous write failed, or this write cannot start.
         """
         self.wait()
         arrays, slots = self._optimizer.state()
@@ -188,11 +166,11 @@ class CheckpointWriter:
         step = state.step
         with contextlib.ExitStack() as stack:
             folder = self._folder.checkpoint(step)
-            place = stack.enter_context(files.atomic_folder(folder, STATE_FILE))
+            temporary = stack.enter_context(files.atomic_folder(folder, STATE_FILE))
             # The position is written before training continues, because the next step
             # changes the position.
             if iterator is not None:
-                position = os.path.join(place, POSITION_FILE)
+                position = os.path.join(temporary, POSITION_FILE)
                 with _root_logger_unchanged():
                     tf.train.Checkpoint(iterator=iterator).write(position)
             unfinished = stack.pop_all()
@@ -200,53 +178,38 @@ class CheckpointWriter:
         def write() -> None:
             with unfinished:
                 self._check_finite(step, {**arrays, **slots})
-                self._write_weights(place, arrays, {"step": step})
-                path = os.path.join(place, OPTIMIZER_FILE)
+                self._write_weights(temporary, arrays, {"step": step})
+                path = os.path.join(temporary, OPTIMIZER_FILE)
                 files.write_bytes(path, safetensors_format.to_safetensors(slots))
                 for name, config in self._configs.items():
-                    files.write_json(os.path.join(place, name), config)
-                write_state(place, facts)
+                    files.write_json(os.path.join(temporary, name), config)
+                write_state(temporary, facts)
             self._remove_old_checkpoints(step)
 
         self._pending = self._thread.submit(write)
 
     def save_best(self, step: int, values: Metrics) -> None:
-        """Writes the present weights as the best weights.
-
-        They replace earlier best weights.
-
-        Args:
-            step: The number of steps done.
-            values: The metrics of the best evaluation, saved with the weights.
-
-        Raises:
-            InputError: The previous write failed.
-        """
+        """Replaces the best weights by the present weights, with the metrics `values`."""
         self.wait()
         arrays, _ = self._optimizer.state()
         facts = {"step": step, "eval": dict(values)}
 
         def write() -> None:
             self._check_finite(step, arrays)
-            with files.atomic_folder(self._folder.best, weights.FACTS_FILE) as place:
-                self._write_weights(place, arrays, facts)
+            with files.atomic_folder(
+                self._folder.best, weights.FACTS_FILE
+            ) as temporary:
+                self._write_weights(temporary, arrays, facts)
 
         self._pending = self._thread.submit(write)
 
     def check(self) -> None:
-        """Raises the error of the last write if the write has already failed.
-
-        Does not wait.
-        """
+        """Raises the error of the last write if it has already failed; does not wait."""
         if self._pending is not None and self._pending.done():
             self.wait()
 
     def wait(self) -> None:
-        """Waits until the pending write is finished.
-
-        Raises:
-            InputError: The write failed.
-        """
+        """Waits until the pending write is finished, and raises its error."""
         pending, self._pending = self._pending, None
         if pending is not None:
             pending.result()
@@ -266,7 +229,7 @@ class CheckpointWriter:
         # A run resumes from its newest valid checkpoint. A checkpoint of a step after
         # the present step is damaged, because the run did not resume from this
         # checkpoint.
-        valid = [each for each in folders if step_of_checkpoint(each) <= step]
+        valid = [path for path in folders if step_of_checkpoint(path) <= step]
         for folder in folders:
             if folder not in valid[-self._keep :]:
                 tf.io.gfile.rmtree(folder)

@@ -51,13 +51,7 @@ NO_LOOKUP = RecordLookup()
 
 @dataclasses.dataclass(frozen=True)
 class FailureMessages:
-    """Raises an `InputError` with the step, the records and the newest checkpoint.
-
-    Attributes:
-        records: Finds the records that caused a failure.
-        folder: The folder of the run.
-        writer: Writes the checkpoints of the run.
-    """
+    """Converts failures to errors that name the step, the records and the newest checkpoint."""
 
     records: RecordLookup
     folder: RunFolder
@@ -65,14 +59,7 @@ class FailureMessages:
 
     @contextlib.contextmanager
     def explain(self, step: int) -> Iterator[None]:
-        """Converts an error of the pipeline or of a lost worker to an `InputError`.
-
-        Args:
-            step: The number of steps done.
-
-        Raises:
-            InputError: A record cannot be read, or another worker has ended.
-        """
+        """Converts the error of an unreadable record or a lost worker to an `InputError`."""
         try:
             yield
         except READ_ERRORS as error:
@@ -95,27 +82,21 @@ class FailureMessages:
             ) from error
 
     def bad_steps(self, result: StepResult, step: int) -> InputError:
-        """Returns the error for a result whose `is_failure` is true.
-
-        Args:
-            result: The result of the last steps. See `step_runner.StepResult` for the
-                definition of a bad step.
-            step: The number of steps done.
-        """
-        place = f"step {step}"
+        """Returns the error for the last steps, whose `StepResult.is_failure` is true."""
+        failed_step = f"step {step}"
         if len(result.bad_origin) and (
             origin := self.records.describe(result.bad_origin)
         ):
-            place += f" ({origin})"
+            failed_step += f" ({origin})"
         checkpoint = self._newest_checkpoint()
 
         if result.cause:
             return InputError(
-                f"The gradient of {place} is not finite: {result.cause}. {checkpoint}"
+                f"The gradient of {failed_step} is not finite: {result.cause}. {checkpoint}"
             )
         return InputError(
             f"The gradients of {MAX_BAD_STEPS} steps in a row are not finite, the last "
-            f"of them {place}. {checkpoint} Try debug_nans=True to find the layer, or "
+            f"of them {failed_step}. {checkpoint} Try debug_nans=True to find the layer, or "
             "a lower learning_rate."
         )
 

@@ -62,16 +62,12 @@ _PARAMETERS = {
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointMetadata:
-    """The facts that are saved with the weights.
-
-    The training engine does not interpret them.
+    """The facts that are saved with the weights; the engine does not interpret them.
 
     Attributes:
-        config: The architecture of the model, as a plain dict.
-        vocabulary: The tokens in the order of their ids, or None if the run has no
-            vocabulary.
-        do_lower_case: Whether the tokenizer lower-cases text, or None if the run has no
-            tokenizer.
+        config: The architecture of the model.
+        vocabulary: The tokens in the order of their ids; None without a vocabulary.
+        do_lower_case: None if the run has no tokenizer.
         extra: Further facts, such as the labels.
         notes: Facts for readers, which are not compared when a run resumes.
     """
@@ -281,18 +277,23 @@ class RunFolder:
         config = read_own(checkpoint, weights.CONFIG_FILE)
 
         # Facts that this run does not have are not compared.
-        wanted = {"do_lower_case": self.metadata.do_lower_case, **self.metadata.extra}
+        own_facts = {
+            "do_lower_case": self.metadata.do_lower_case,
+            **self.metadata.extra,
+        }
         if self.metadata.vocabulary is not None:
-            wanted["vocabulary_sha256"] = weights.vocabulary_sha256(
+            own_facts["vocabulary_sha256"] = weights.vocabulary_sha256(
                 self.metadata.vocabulary
             )
-        wanted = {key: value for key, value in wanted.items() if value is not None}
+        own_facts = {
+            key: value for key, value in own_facts.items() if value is not None
+        }
 
         before = {
             **{key: config.get(key) for key in self.metadata.config},
-            **{key: facts.get(key) for key in wanted},
+            **{key: facts.get(key) for key in own_facts},
         }
-        difference = first_difference(before, {**self.metadata.config, **wanted})
+        difference = first_difference(before, {**self.metadata.config, **own_facts})
         if difference:
             name, old, new = difference
             raise InputError(
@@ -332,11 +333,12 @@ class RunFolder:
         files.write_json(os.path.join(self.path, TRAINING_FILE), to_json_dict(training))
 
     def _contains_run(self) -> bool:
-        """Whether the folder is that of a run: with settings or checkpoints."""
+        """Returns whether the folder contains the settings or a checkpoint of a run."""
         if tf.io.gfile.exists(os.path.join(self.path, STATE_FILE)):
             return False
         return has_settings(self.path) or any(
-            files.exists(os.path.join(each, STATE_FILE)) for each in self.checkpoints()
+            files.exists(os.path.join(folder, STATE_FILE))
+            for folder in self.checkpoints()
         )
 
     def _events(self) -> list[str]:
@@ -356,7 +358,7 @@ def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
     name = name.removeprefix("data.")
     name = _PARAMETERS.get(name, name)
     before, now = (
-        f"no {name}" if each is None else f"{name}={each!r}" for each in (old, new)
+        f"no {name}" if value is None else f"{name}={value!r}" for value in (old, new)
     )
     return before, now
 

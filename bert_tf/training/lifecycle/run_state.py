@@ -1,8 +1,8 @@
 """`RunState`: the progress of a run, saved in each checkpoint as state.json.
 
 state.json contains the SHA-256 of each other file of the checkpoint, and of its own
-values. Those of earlier versions have no checksum of their own values, and lack the
-values of a time budget and of the steps without log entry.
+values. Earlier versions wrote no checksum of its own values, and none of the fields
+`elapsed_secs`, `time_is_up` and `unlogged`.
 """
 
 import contextlib
@@ -40,10 +40,7 @@ class RunState:
     """The progress of a run, without weights, optimizer state and data position.
 
     Attributes:
-        step: The number of steps done.
-        bad_steps: The number of consecutive bad steps up to `step`;
-            `step_runner.StepResult` defines bad steps.
-        best: The best held-out evaluation so far.
+        bad_steps: The number of consecutive bad steps (see `StepResult`) up to `step`.
         elapsed_secs: Seconds of training, over all runs; 0 without a time budget.
         time_is_up: Whether the last step of the time budget is done. After a long
             evaluation, the budget may be used up before its last step.
@@ -59,23 +56,14 @@ class RunState:
 
 
 def write_state(folder: str, state: Mapping[str, Any]) -> None:
-    """Writes the state.json of a checkpoint, whose other files must be complete.
-
-    Args:
-        folder: The checkpoint.
-        state: The fields of a `RunState`, as JSON represents them.
-    """
+    """Writes the state.json of a checkpoint, whose other files must be complete."""
     names = sorted(tf.io.gfile.listdir(folder))
     values = sealed.seal({**state, "files": sealed.checksums(folder, names)})
     files.write_json(os.path.join(folder, STATE_FILE), values)
 
 
 def read_state(folder: str) -> RunState:
-    """Reads the state.json of a checkpoint, and checks its values.
-
-    Raises:
-        InputError: The file is missing, damaged, or of another checkpoint.
-    """
+    """Reads the state.json of a checkpoint; raises `InputError` if it is missing or damaged."""
     values = _read_values(folder)
     return RunState(
         values["step"],
@@ -88,10 +76,7 @@ def read_state(folder: str) -> RunState:
 
 
 def run_of(folder: str) -> str | None:
-    """Returns the run whose folder `best` or `checkpoints` is, or contains, a folder.
-
-    Else None.
-    """
+    """Returns the run whose `best` or `checkpoints` is or contains the folder, or None."""
     run, name = os.path.split(folder.rstrip("/"))
     while name:
         if name in ("best", "checkpoints") and has_settings(run):
@@ -101,9 +86,9 @@ def run_of(folder: str) -> str | None:
 
 
 def has_settings(folder: str) -> bool:
-    """Whether a folder contains the settings of a run.
+    """Returns whether a folder contains the settings of a run.
 
-    Programs of others use this name too.
+    The keys are checked, because other programs use the same file name.
     """
     with contextlib.suppress(InputError):
         return read_own(folder, TRAINING_FILE).keys() >= _SETTINGS_OF_RUNS
@@ -111,7 +96,7 @@ def has_settings(folder: str) -> bool:
 
 
 def is_checkpoint(folder: str) -> bool:
-    """Whether a folder has a file or the name of a checkpoint of training."""
+    """Returns whether a folder has a file or the name of a checkpoint of training."""
     names = (STATE_FILE, OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
     in_run = os.path.basename(os.path.dirname(folder.rstrip("/"))) == "checkpoints"
     return (in_run and CHECKPOINT_NAME.search(folder) is not None) or any(
@@ -120,9 +105,9 @@ def is_checkpoint(folder: str) -> bool:
 
 
 def check_checkpoint(folder: str) -> None:
-    """Checks the files of a checkpoint: the SHA-256 of each must be that in state.json.
+    """Checks that the SHA-256 of each file of a checkpoint is the one in state.json.
 
-    Files whose size and time are those of an earlier check are not read again.
+    A file is not read again if its size and time are those of an earlier check.
 
     Raises:
         InputError: A file is missing, damaged, or of another checkpoint.
@@ -137,11 +122,7 @@ def check_checkpoint(folder: str) -> None:
 
 
 def read_own(folder: str, name: str) -> dict[str, Any]:
-    """Reads a JSON file of a run or a checkpoint.
-
-    Raises:
-        InputError: The file is missing or damaged.
-    """
+    """Reads a JSON file of a run or checkpoint; raises `InputError` if it is missing or damaged."""
     return json_files.read(os.path.join(folder, name), own=True)
 
 

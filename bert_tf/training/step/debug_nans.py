@@ -14,10 +14,7 @@ from bert_tf.training.step.objective import Objective, Tensors
 def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
     """Recomputes a batch eagerly and describes the first value that is not finite.
 
-    Args:
-        objective: The objective of the run.
-        batch: The batch whose gradient is not finite.
-        seed: int32 [2], the seed of the step.
+    `seed` is the seed of the step, int32 [2].
     """
     with _record_first_non_finite() as layers, tf.GradientTape() as tape:
         sums = objective.sums(batch, training=True, seed=seed)
@@ -48,7 +45,7 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
 @contextlib.contextmanager
 def _record_first_non_finite() -> Iterator[list[str]]:
     """Yields a list to which the path of the first non-finite layer is added."""
-    found: list[str] = []
+    paths: list[str] = []
     # The names of the layers whose calls are in progress, outermost first. `layer.path`
     # is not used, because Keras sets the path only in layers that Keras built.
     stack: list[str] = []
@@ -58,16 +55,18 @@ def _record_first_non_finite() -> Iterator[list[str]]:
         stack.append(layer.name)
         try:
             outputs = call(layer, *arguments, **options)
-            tensors = [each for each in tf.nest.flatten(outputs) if each is not None]
-            if not found and not all(map(_is_finite, tensors)):
-                found.append("/".join(stack))
+            tensors = [
+                tensor for tensor in tf.nest.flatten(outputs) if tensor is not None
+            ]
+            if not paths and not all(map(_is_finite, tensors)):
+                paths.append("/".join(stack))
         finally:
             stack.pop()
         return outputs
 
     keras.layers.Layer.__call__ = checked_call
     try:
-        yield found
+        yield paths
     finally:
         keras.layers.Layer.__call__ = call
 

@@ -8,15 +8,12 @@ from bert_tf.training.step.objective import Tensors
 
 
 def squares_of_rows(gradients: Tensors) -> Tensors:
-    """Returns the squared norm, a float32 scalar, of each sparse gradient, by name.
+    """Returns the squared norm of each sparse gradient by name, a float32 scalar.
 
     The gradient of an embedding table is sparse, with one row for each look-up. For
     clipping, google-research/bert takes the norm of all these rows, and does not first
     add the rows of the same word. If a table is also used elsewhere, such as for the
     output weights of the masked-LM head, the gradient is dense.
-
-    Args:
-        gradients: Tensors or `tf.IndexedSlices` by variable name.
     """
     return {
         name: tf.reduce_sum(gradient.values**2)
@@ -26,8 +23,10 @@ def squares_of_rows(gradients: Tensors) -> Tensors:
 
 
 def to_dense(gradients: Tensors) -> Tensors:
-    """Returns a tensor for each gradient, of the same shape; adds equal rows."""
-    return {name: tf.convert_to_tensor(each) for name, each in gradients.items()}
+    """Returns all gradients as dense tensors; rows of the same index are added."""
+    return {
+        name: tf.convert_to_tensor(gradient) for name, gradient in gradients.items()
+    }
 
 
 def sum_over_replicas(gradients: Tensors, squares: Tensors) -> tuple[Tensors, Tensors]:
@@ -73,9 +72,9 @@ def clip_gradients(
 
     # A sparse gradient has fewer rows than the table: it is scaled before it is dense.
     scaled = {
-        name: tf.IndexedSlices(each.values * factor, each.indices, each.dense_shape)
-        if isinstance(each, tf.IndexedSlices)
-        else each * factor
-        for name, each in gradients.items()
+        name: tf.IndexedSlices(grad.values * factor, grad.indices, grad.dense_shape)
+        if isinstance(grad, tf.IndexedSlices)
+        else grad * factor
+        for name, grad in gradients.items()
     }
     return to_dense(scaled), norm

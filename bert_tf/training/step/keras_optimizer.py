@@ -245,8 +245,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         On TensorFlow, Keras calls this method with the gradients of one replica. Keras
         clips before it calls this method, and the method of the base class sums over
-        the replicas. The sum has to be first, so `tensorflow_update` does
-        both.
+        the replicas. The sum has to be first, so `tensorflow_update` does both.
         """
         if not _ON_TENSORFLOW:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
@@ -293,10 +292,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * change)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute.
-
-        Raises `InputError` if a `LossScaleOptimizer` wraps this optimizer.
-        """
+        """Sets an attribute; raises `InputError` if a `LossScaleOptimizer` wraps this optimizer."""
         # The constructor of the base class assigns `loss_scale_factor` for the first
         # time. `LossScaleOptimizer` assigns it to the optimizer that it wraps. Its
         # check for infinite gradients misses some rows of repeated words, and the

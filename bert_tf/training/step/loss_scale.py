@@ -15,12 +15,10 @@ STEPS_TO_DOUBLE = 2000.0
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts the step; doubles the scale after `STEPS_TO_DOUBLE` of them in a row.
+    """Counts a step; doubles the scale after `STEPS_TO_DOUBLE` of them in a row.
 
-    Args:
-        scale: float32 scalar variable.
-        steps_at_scale: float32 scalar variable: the number of steps since the scale
-            last changed.
+    Both arguments are float32 scalar variables. `steps_at_scale` is the number of steps
+    since the scale last changed.
     """
     steps_at_scale.assign_add(1.0)
     due = steps_at_scale >= STEPS_TO_DOUBLE

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 
 def cross_entropy(logits: Any, labels: Any) -> Any:
-    """Returns the negative log probability that the softmax gives to each label.
+    """Returns the negative log probability of each label: float32 [...].
 
     The result equals `tf.nn.sparse_softmax_cross_entropy_with_logits`. TensorFlow's
     kernel reads the logits more often: for 8,000 classes, that kernel takes several
@@ -16,9 +16,6 @@ def cross_entropy(logits: Any, labels: Any) -> Any:
     Args:
         logits: float32 [..., V], where V is the number of classes.
         labels: int32 [...], in [0, V).
-
-    Returns:
-        float32 [...].
     """
     rows = tf.reshape(logits, [-1, logits.shape[-1]])
     return tf.reshape(
@@ -51,12 +48,7 @@ def _cross_entropy_of_rows(
 def correct_predictions(logits: Any, labels: Any) -> Any:
     """Returns 1.0 where no logit is higher than the logit of the label, else 0.0.
 
-    Args:
-        logits: float32 [..., V], where V is the number of classes.
-        labels: int32 [...], in [0, V).
-
-    Returns:
-        float32 [...].
+    Arguments and result have the shapes and dtypes of `cross_entropy`.
     """
     label_logits = tf.gather(logits, labels, batch_dims=labels.shape.rank)
     return tf.cast(label_logits >= tf.reduce_max(logits, axis=-1), tf.float32)

@@ -1,6 +1,6 @@
 """The contract between the training engine and a loss function: `Objective`.
 
-`StepTotals` are what it computes, added over steps, with the scalars that a step
+`StepTotals` adds the results of an objective over steps, with the scalars that a step
 reports besides losses and metrics. To report a further scalar, add it to the dict in
 `StepRunner._replica_step`.
 """
@@ -86,10 +86,7 @@ class Objective(Protocol):
 def loss_and_metrics(objective: Objective, sums: Tensors, counts: Tensors) -> Metrics:
     """Returns `loss` and the metrics of an objective, from totals over batches.
 
-    Args:
-        objective: Defines the loss and the metrics.
-        sums: Total numerators.
-        counts: Total denominators. A loss or metric whose denominator is 0 is NaN.
+    A loss or metric whose denominator, its total count, is 0 is NaN.
     """
     total_sums, total_counts = (
         {name: np.float64(value) for name, value in totals.items()}
@@ -109,11 +106,8 @@ def loss_and_metrics(objective: Objective, sums: Tensors, counts: Tensors) -> Me
 class StepTotals:
     """Totals over steps, from which the loss and all averages are computed.
 
-    Attributes:
-        steps: The number of steps, including skipped ones.
-        sums: Total numerators; see `Objective.sums`.
-        counts: Total denominators; see `Objective.counts`.
-        scalars: Further scalars, combined by `combine`.
+    `sums` and `counts` are totals of `Objective.sums` and `Objective.counts`; `combine`
+    adds the `scalars`. `steps` includes skipped steps.
     """
 
     steps: int = 0
@@ -144,12 +138,7 @@ def add_to_totals(totals: Metrics, values: Tensors) -> None:
 
 
 def averages(totals: Tensors, steps: int) -> Metrics:
-    """Returns the values to report, from the totals of one or more steps.
-
-    Args:
-        totals: Combined scalars of these steps.
-        steps: The number of steps, including skipped ones.
-    """
+    """Returns the values to report, from totals over `steps` steps, including skipped ones."""
     applied = max(steps - totals.get("skipped_steps", 0.0), 1)
     return {
         name: total if name in (*_LAST_VALUE, *_TOTAL) else total / applied

@@ -36,8 +36,7 @@ class Optimizer:
             not 1.
 
     Attributes:
-        slots: The variables of the optimizer state, by name, such as
-            `<variable>/adam_m`.
+        slots: The variables of the state by name, such as `<variable>/adam_m`.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Optimizer:
             {"updates": _slot(0.0)} if self._rule.uses_count else {}
         )
         self._trainable = {
-            name: each for name, each in self.variables.items() if each.trainable
+            name: weight for name, weight in self.variables.items() if weight.trainable
         }
         names = (*self._rule.slots, *(("ema",) if self._ema_decay else ()))
         for name, variable in self._trainable.items():
@@ -79,11 +78,8 @@ class Optimizer:
     def apply(self, gradients: Tensors, learning_rate: Any) -> None:
         """Updates the weights, the slots and the average of the weights in place.
 
-        Args:
-            gradients: Gradients by variable name: float32, of the variable's shape. As
-                in google-research/bert, a variable without gradient does not decay, and
-                keeps its value and slots.
-            learning_rate: float32 scalar.
+        As in google-research/bert, a variable without gradient does not decay, and
+        keeps its value and slots. The gradients and the learning rate are float32.
         """
         count = self.slots.get("updates")
         if count is not None:
@@ -119,10 +115,7 @@ class Optimizer:
 
     @property
     def loss_scale(self) -> Any:
-        """The factor that multiplies the loss and divides the gradients.
-
-        Float32 scalar.
-        """
+        """The float32 scalar that multiplies the loss and divides the gradients."""
         return (
             self.slots["loss_scale"] + 0.0
             if "loss_scale" in self.slots
@@ -190,14 +183,10 @@ class Optimizer:
 
 
 def update_on_each_device(variable: Any, rule: Any, *arguments: Any) -> None:
-    """Calls the rule on each device, with that device's copies of the arguments.
+    """Calls `rule(variable, *arguments)` on each device, with that device's copies.
 
-    Must be called in a cross-replica context.
-
-    Args:
-        variable: A `tf.Variable`.
-        rule: A function of the variable and the arguments.
-        *arguments: Variables and tensors, also in dicts and lists.
+    Must be called in a cross-replica context. The arguments are variables and tensors,
+    also in dicts and lists.
     """
     strategy = tf.distribute.get_strategy()
     strategy.extended.update(variable, rule, args=arguments, group=False)

@@ -26,10 +26,7 @@ def scheduled_rate(
         step: Integer or float32 scalar tensor: the number of the step. With a time
             budget, it is the share of the time that has passed, times
             `num_train_steps`.
-        peak: The peak learning rate.
         num_train_steps: The step at which the decay ends.
-        num_warmup_steps: The number of warm-up steps.
-        decay: One of `config.SCHEDULES`.
 
     Returns:
         float32 scalar; 0 from `num_train_steps` on, except for "constant".
@@ -60,12 +57,9 @@ def layer_rate_scales(
 ) -> dict[str, float]:
     """Returns the factor of the learning rate for each variable.
 
-    The factor is 1 for the variables at the top, and `layer_decay` times that of the
-    layer above for each layer below.
-
-    Args:
-        depths: The number of layers below each variable.
-        layer_decay: From 0 to 1.
+    The factor is 1 for the variables at the top. Each lower layer has `layer_decay`
+    times the factor of the layer above it. `depths` has the number of layers below each
+    variable.
     """
     top = max(depths.values(), default=0)
     return {name: layer_decay ** (top - depth) for name, depth in depths.items()}

@@ -31,13 +31,10 @@ class StepResult:
     """The result of one or more steps, as totals over all replicas.
 
     A step is bad if its gradient is not finite although the loss scale is already
-    minimal.
+    minimal. `sums`, `counts` and `scalars` are those of `StepTotals`.
 
     Attributes:
         steps: The number of steps, including skipped ones.
-        sums: Total numerators; see `Objective.sums`.
-        counts: Total denominators; see `Objective.counts`.
-        scalars: Further scalars, combined by `combine`.
         bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps
             of earlier calls count too.
         bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the
@@ -62,24 +59,14 @@ class StepResult:
 
     @property
     def time_is_up(self) -> bool:
-        """Whether the time budget was used up when the last step started.
-
-        Equal on all workers.
-        """
+        """Whether the time budget was used up when the last step started; equal on all workers."""
         return self.scalars.get("time_budget_used", 0.0) >= 1.0
 
 
 class StepRunner:
     """Runs training and evaluation steps of an objective.
 
-    Args:
-        objective: The objective, built inside the scope of `make_strategy(runtime)`.
-        config: Defines the optimizer, learning rates, gradient clipping and seed.
-        runtime: Defines the strategy, gradient accumulation and compilation.
-
-    Attributes:
-        optimizer: Holds the weights, the optimizer state and the average of the
-            weights.
+    The objective must be built inside the scope of `make_strategy(runtime)`.
 
     Raises:
         InputError: The batch does not divide evenly among replicas and accumulation
@@ -141,9 +128,7 @@ class StepRunner:
         Args:
             iterator: Yields global batches, or this process's parts of them.
             step: Index of the first step, counted from the start of the run, from 0.
-            steps: The number of steps to run.
-            bad_in_a_row: The number of consecutive bad steps directly before the first
-                step.
+            bad_in_a_row: The number of consecutive bad steps directly before `step`.
             elapsed_secs: The seconds of training so far; used only with a time budget.
             parts: The number of processes that each have a part of a global batch; 1 if
                 all have the whole batch.
@@ -240,10 +225,7 @@ class StepRunner:
         return totals, done, bad, origin
 
     def _continues(self, has_steps_left: Any, bad: Any, totals: Any) -> Any:
-        """Returns whether the loop runs a further step.
-
-        `totals` are those of the steps so far.
-        """
+        """Returns whether the loop runs another step, from the totals of the steps so far."""
         continues = tf.logical_and(has_steps_left, bad < MAX_BAD_STEPS)
         if self._config.time_budget_secs:
             _, _, scalars = totals
@@ -255,9 +237,8 @@ class StepRunner:
     ) -> tuple[Any, ...]:
         """Runs one step; `start` is a result of `_start`.
 
-        Returns:
-            Sums, counts and scalars for all replicas together, and 1 for a bad step,
-            else 0.
+        Returns sums, counts and scalars for all replicas together, and 1 for a bad
+        step, else 0.
         """
         # The clock is read outside of `run`: a TPU has no clock, and one call runs many
         # steps.

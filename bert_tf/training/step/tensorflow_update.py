@@ -19,11 +19,7 @@ from bert_tf.training.step.update_rules import Update, adam_weight_decay
 
 
 def check_build() -> None:
-    """Checks that the slots are not created by one of several replicas.
-
-    Raises:
-        InputError: They are.
-    """
+    """Raises `InputError` if one of several replicas creates the slots."""
     context = tf.distribute.get_replica_context()
     if context is not None and context.num_replicas_in_sync > 1:
         raise InputError(
@@ -46,9 +42,7 @@ def update_weights(
     Args:
         variables: Keras variables.
         gradients: A tensor or `tf.IndexedSlices` for each variable, of one replica.
-        learning_rate: Scalar.
         slots: Both moments of each variable, Keras variables.
-        weight_decay: The rate of each variable.
         clip_norm: The largest global norm of the sums; None does not limit the norm.
         **options: `beta_1`, `beta_2` and `epsilon` of `Update`.
 
@@ -65,7 +59,7 @@ def update_weights(
         )
 
     # The sum over the replicas is clipped, and not the gradients of each.
-    by_number = {str(number): each for number, each in enumerate(gradients)}
+    by_number = {str(number): grad for number, grad in enumerate(gradients)}
     summed, squares = sum_over_replicas(by_number, squares_of_rows(by_number))
     clipped, _ = clip_gradients(summed, squares, clip_norm, loss_scale=1.0)
 

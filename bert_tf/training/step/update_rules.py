@@ -22,12 +22,8 @@ class Update(NamedTuple):
         slots: Maps each slot name to a float32 variable of the weight's shape.
         gradient: float32 tensor of the weight's shape.
         learning_rate: float32 scalar.
-        weight_decay: The rate of decoupled weight decay of this weight.
         count: The number of earlier updates plus 1, float32 scalar; None if the rule
             does not use it.
-        beta_1: Decay of the first moment.
-        beta_2: Decay of the second moment.
-        epsilon: The number that is added to the root of the second moment.
     """
 
     slots: Tensors
@@ -44,10 +40,8 @@ class Update(NamedTuple):
 class UpdateRule:
     """An update rule, and the names of the slots that each weight needs for this rule.
 
-    Attributes:
-        update: Changes a weight, a float32 variable, and the slots of an `Update`.
-        slots: Names of the slots, which start at 0.
-        uses_count: Whether the rule reads `Update.count`.
+    `update` changes a weight, a float32 variable, and the slots of an `Update`, which
+    start at 0.
     """
 
     update: Callable[[Any, Update], None]

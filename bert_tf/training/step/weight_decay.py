@@ -16,10 +16,8 @@ NO_DECAY = (r"bias$", r"(^|/)(gamma|beta|scale)$")
 def decays(name: str, exclude_from_weight_decay: Sequence[str] = NO_DECAY) -> bool:
     """Returns whether weight decay applies to a variable.
 
-    Args:
-        name: Name of the variable as in google-research/bert, or its Keras path.
-        exclude_from_weight_decay: Regular expressions. The variable does not decay if
-            its name contains a match of one of the expressions.
+    `name` is the name in google-research/bert or the Keras path. The variable does not
+    decay if the name contains a match of one of the regular expressions.
 
     Source: google-research/bert `optimization.AdamWeightDecayOptimizer`.
     """

@@ -72,10 +72,7 @@ class TextColumns:
 class CustomReader(SplitReader):
     """Reads files with named columns, or a data set of tensorflow-datasets.
 
-    Attributes:
-        columns: The columns.
-        labels: The labels of the task. If None, `prepare` reads them.
-        task_type: "classification", "regression" or "multi_label".
+    If `labels` is None, `prepare` reads the labels.
     """
 
     columns: TextColumns
@@ -111,9 +108,9 @@ class CustomReader(SplitReader):
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
         """Returns the labels of the train split, `in_order`.
 
-        With `eval_fraction`, they are those of its file. A data set of
-        tensorflow-datasets can have names for its labels, which are returned in their
-        own order.
+        With `eval_fraction` or `test_fraction`, all rows of the train file count. If a
+        data set of tensorflow-datasets has names for its labels, the result has these
+        names in their own order.
         """
         location = dataclasses.replace(location, eval_fraction=0.0, test_fraction=0.0)
         (split, *_) = self.splits("train", location)
@@ -122,27 +119,22 @@ class CustomReader(SplitReader):
             if names:
                 return [name.strip() for name in names]
 
-        found: set[str] = set()
+        labels: set[str] = set()
         for example in self.read(split, Counter()):
-            found.update(example.labels)
-            if len(found) > _MAX_LABELS:
+            labels.update(example.labels)
+            if len(labels) > _MAX_LABELS:
                 raise InputError(
                     f"{split.source.name} has more than {_MAX_LABELS} different values "
                     f"in the column {self.columns.label!r}. Give the column of the "
                     "labels, use the task type regression for scores, or give all "
                     "labels."
                 )
-        if has_no_label(NO_LABEL, self.columns.names, found - {NO_LABEL}):
-            found.discard(NO_LABEL)
-        return in_order(found)
+        if has_no_label(NO_LABEL, self.columns.names, labels - {NO_LABEL}):
+            labels.discard(NO_LABEL)
+        return in_order(labels)
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Returns the split of a kind, or those of a data set of tensorflow-datasets.
-
-        Raises:
-            InputError: There is no file or no data set; see `find_table` and
-                `TfdsReader`.
-        """
+        """Returns the split of a kind, or the splits of a data set of tensorflow-datasets."""
         if location.tfds_name:
             return self._tfds().splits(kind, location)
         part = location.part(kind)
@@ -151,7 +143,7 @@ class CustomReader(SplitReader):
         return [Split(kind, FileSource(path, selection, part, location.table_format))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `examples_of_rows`."""
+        """Yields the examples of a split, as `examples_of_rows` does."""
         if isinstance(split.source, TfdsSource):
             return self._tfds().read(split, counts)
         path = split.source.name
@@ -206,7 +198,7 @@ class CustomReader(SplitReader):
 
 
 def _with_one_label(row: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-    """Replaces the values of the label columns by a dict, or None without any."""
+    """Replaces the values of the label columns by a dict, or by None if all are missing."""
     end = 2 + len(labels)
     values = row[2:end]
     is_known = values != [None] * len(labels)

@@ -65,10 +65,9 @@ class GlueReader(SplitReader):
         labels: The labels; () for scores in [0, 5].
         files: For each kind of split, for each suffix, the file names to look for in
             `data_dir` and in its subfolder `folder`.
-        skips_short_rows: Whether rows with too few fields in train and dev files are
-            skipped and counted as "short rows skipped". Short rows are errors
-            otherwise, and in test files, because the numbers in a submission file count
-            all rows.
+        skips_short_rows: Whether train and dev rows with too few fields are skipped and
+            counted. Short test rows are always errors, because the numbers in a
+            submission file count all rows.
         header: The names of the columns of files without a header line; None if all
             files have one.
     """
@@ -85,21 +84,14 @@ class GlueReader(SplitReader):
     def prepare(
         self, task: ClassificationTask, inputs: TaskInputs
     ) -> ClassificationTask:
-        """Returns the task.
-
-        It reads tensorflow-datasets if the location is a data set of it.
-        """
+        """Returns the task; it reads tensorflow-datasets if the location is a data set of it."""
         location = inputs.location
         return (
             tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
         )
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the files of a kind of split.
-
-        Raises:
-            InputError: A file does not exist.
-        """
+        """Finds the files of a kind of split; raises InputError if one does not exist."""
         if kind not in self.files and not location.explicit_file(kind):
             raise InputError(
                 f"The task {self.folder} has no {kind} file. Give a file in the "
@@ -122,21 +114,13 @@ class GlueReader(SplitReader):
         """Yields the examples of a file.
 
         In a test file, the label column may be missing, and a label may be empty or -1.
-
-        Args:
-            split: A split that `splits` returned.
-            counts: Receives the number of "short rows skipped".
-
-        Raises:
-            InputError: The file has no examples or lacks a column, or a row is
-                malformed.
         """
         path = split.source.name
         is_test = split.kind == "test"
         first = first_row(path)
         header = self.header
         columns = next(
-            (each for each in self.layouts if each[0] in first), self.layouts[0]
+            (layout for layout in self.layouts if layout[0] in first), self.layouts[0]
         )
         # The file has a line of names, or its own form without one.
         if header and (columns[0] in first or (is_test and len(first) < len(header))):
@@ -149,11 +133,11 @@ class GlueReader(SplitReader):
             is_hidden = is_test and text in _HIDDEN_LABELS
             is_hidden = is_hidden or has_no_label(text, columns, self.labels)
             label = None if is_hidden else text
-            place = f"{path}, line {number}"
+            position = f"{path}, line {number}"
             if label is not None and self.labels:
-                check_label(text, self.labels, place)
+                check_label(text, self.labels, position)
             elif label is not None:
-                label = read_score(text, place)
+                label = read_score(text, position)
             yield TextExample(text_a, text_b, label, columns)
 
 
@@ -172,16 +156,9 @@ def released_rows(
 ) -> Iterator[tuple[int, list[Any]]]:
     """Yields the line number of each row, and its values in some columns.
 
-    Args:
-        path: The file, of any name.
-        columns: The names of the columns; the value of None is None.
-        optional: The columns that a file or a row may lack; a missing value is None.
-        header: The names of the columns of a file without a header line.
-        counts: Receives the number of rows that lack a value, which are skipped. If it
-            is None, such a row is an error.
-
-    Raises:
-        InputError: A column is missing, or a row is malformed.
+    If a column is None, or an `optional` column is missing, its value is None. Rows
+    that lack another value are skipped and counted in `counts`; without `counts`, they
+    are errors. `header` has the names of the columns of a file without a header line.
     """
     required = [name for name in columns if name is not None and name not in optional]
     remedy = (
@@ -200,30 +177,22 @@ def released_rows(
             for name, value in zip(columns, values, strict=True)
             if value is None and name in required
         ]
-        place = f"{path}, line {number}"
+        position = f"{path}, line {number}"
         if not missing:
             yield number, values
         elif counts is not None:
             counts.add(
-                SHORT_ROWS, f"{place}: {missing[0]!r} is missing", is_skipped=True
+                SHORT_ROWS, f"{position}: {missing[0]!r} is missing", is_skipped=True
             )
         else:
             raise InputError(
-                f"{place} has too few columns: {missing[0]!r} is missing. Remove the "
+                f"{position} has too few columns: {missing[0]!r} is missing. Remove the "
                 "line, or separate its fields with tabs."
             )
 
 
 def read_score(text: str, place: str) -> float:
-    """Converts the text of a similarity score.
-
-    Args:
-        text: The text in the column of the score.
-        place: The file and the line, for the error message.
-
-    Raises:
-        InputError: The text is not a number from 0 to 5.
-    """
+    """Converts the text of a similarity score; raises InputError unless it is in [0, 5]."""
     try:
         score = float(text)
     except ValueError:
@@ -313,9 +282,7 @@ ALIASES = {"sst2": "sst-2", "stsb": "sts-b"}
 def selecting_metric(task_name: str | None, task_type: str) -> str:
     """Returns the name of the metric that selects the best weights of a task.
 
-    Args:
-        task_name: The fact `task` of a trained model; None if it is not known.
-        task_type: The fact `task_type`.
+    The arguments are facts of a trained model; `task_name` is None if it is not known.
     """
     task = GLUE_TASKS.get(task_name or "")
     if task is not None and task.task_type == task_type:

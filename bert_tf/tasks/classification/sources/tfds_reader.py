@@ -87,8 +87,6 @@ class TfdsReader(SplitReader):
         columns: The names of the features with the sentence, or with the first sentence
             of a pair; with the second sentence of a pair, or None; and with the label.
         labels: The labels of the task; None accepts any label.
-        task_type: "classification", "regression" or "multi_label".
-        label_separator: The text between the labels of an example, for "multi_label".
         label_by_name: The label of the task for each label name of the data set that
             differs.
         suffix: The suffix of the first dev split and the first test split.
@@ -107,14 +105,6 @@ class TfdsReader(SplitReader):
         The explicit file of a kind is the name of a split, such as "train[90%:]".
         Without it, the splits are train, validation and test; a data set without a
         validation split is evaluated on its test split.
-
-        Args:
-            kind: One of `splits.KINDS`.
-            location: The place of the data set.
-
-        Raises:
-            InputError: The data set or the split does not exist, or the data set has no
-                feature of these names.
         """
         builder = _builder(location, prepare=True)
         _check_features(builder, self.columns)
@@ -151,7 +141,7 @@ class TfdsReader(SplitReader):
         ]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of a split; see `examples_of_rows`.
+        """Yields the examples of a split, as `examples_of_rows` does.
 
         Examples without a label in a train or dev split are skipped and counted.
         """
@@ -190,7 +180,7 @@ class TfdsReader(SplitReader):
                     yield number, (text, other, converted)
 
     def label_names(self, builder: Any) -> list[str]:
-        """Returns the names of the labels of a data set; [] without names."""
+        """Returns the names of the labels of a data set; [] if they have no names."""
         feature = builder.info.features[self.columns[2]]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         return [self._own_label(name) for name in names or ()]
@@ -223,10 +213,8 @@ def _builder(location: DataLocation, prepare: bool = False) -> Any:
 def find_text_features(location: DataLocation) -> tuple[str, str | None]:
     """Returns the names of the text features of a data set: one, or two for pairs.
 
-    The names are those of the GLUE sets, or "text", or the only text feature.
-
-    Raises:
-        InputError: There is no such data set, or its text features have other names.
+    These are the names that the GLUE sets have, "text", or the only text feature. A
+    data set with other text features raises InputError.
     """
     texts = _text_features(_builder(location))
     for pair in _PAIRS:
@@ -246,20 +234,11 @@ def find_text_features(location: DataLocation) -> tuple[str, str | None]:
 def read_from_tfds(
     task: ClassificationTask, location: DataLocation
 ) -> ClassificationTask:
-    """Returns a GLUE task that reads a data set such as "glue/mrpc".
-
-    Other GLUE tasks read the official files.
+    """Returns the GLUE task with a reader for its data set, such as "glue/mrpc".
 
     Labels are mapped by their names, because their order can differ from the order of
-    the task.
-
-    Args:
-        task: The task.
-        location: The place of the data set.
-
-    Raises:
-        InputError: There is no such data set, or it does not have the text features and
-            labels of the task.
+    the task. A data set that lacks the text features or labels of the task raises
+    InputError.
     """
     text_a, text_b = find_text_features(location)
     suffix = next(iter(task.submission.file_names), "") if task.submission else ""
@@ -285,7 +264,7 @@ def read_from_tfds(
 
 
 def _batches(source: TfdsSource, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields batches of the given features, always in the same order."""
+    """Yields batches of the features with these names, always in the same order."""
     import tensorflow_datasets as tfds
 
     # A cache would hold the data set in memory.

@@ -29,15 +29,12 @@ _TRAIN_FOLDERS = ("multinli", "", "XNLI-MT-1.0/multinli", "../XNLI-MT-1.0/multin
 
 
 def xnli(language: str = "zh") -> ClassificationTask:
-    """Returns the XNLI task of a language.
+    """Returns the XNLI task of a language, given by its code, such as "zh" or "de".
 
     The train file is the machine translation of MNLI into the language. It is a part of
     the archive XNLI-MT-1.0; the dev and test files are a part of XNLI-1.0. `data_dir`
     contains the files of both archives, or is the folder of one of the unzipped
     archives, or the folder above them.
-
-    Args:
-        language: The code of the language in the files, such as "zh" or "de".
 
     Source: google-research/bert `run_classifier.XnliProcessor`.
     """
@@ -48,20 +45,12 @@ def xnli(language: str = "zh") -> ClassificationTask:
 
 @dataclasses.dataclass(frozen=True)
 class XnliReader(SplitReader):
-    """Reads the released files of XNLI.
-
-    Attributes:
-        language: The code of the language.
-    """
+    """Reads the released files of XNLI for one language."""
 
     language: str
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the file of a kind of split.
-
-        Raises:
-            InputError: The file does not exist.
-        """
+        """Finds the file of a kind of split; raises InputError if it does not exist."""
         name = f"xnli.{kind}.tsv"
         folders: Sequence[str] = _EVALUATION_FOLDERS
         if kind == "train":
@@ -72,16 +61,7 @@ class XnliReader(SplitReader):
         return [Split(kind, FileSource(path, (self.language,)))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of the language in a file.
-
-        Args:
-            split: A split that `splits` returned.
-            counts: Not changed.
-
-        Raises:
-            InputError: The file is empty, has no row of the language or lacks a column,
-                or a row is malformed.
-        """
+        """Yields the examples of the language in a file, which must have at least one."""
         path = split.source.name
         is_train_file = _TRAIN_COLUMNS[0] in first_row(path)
         columns = _TRAIN_COLUMNS if is_train_file else _EVALUATION_COLUMNS

@@ -102,7 +102,10 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
             if is_damaged:
                 end = ", and its end" * counts[LOST]
                 _LOGGER.warning(
-                    "damaged records of %s left out: %d%s", path, counts[DAMAGED], end
+                    "warning: damaged records of %s left out: %d%s",
+                    path,
+                    counts[DAMAGED],
+                    end,
                 )
             used.append(_copy(path, folder) if is_damaged else path)
             progress.update(1)

@@ -172,9 +172,9 @@ def warn_if_no_better(results: Tensors) -> None:
         # NaN is not above the majority either.
         if accuracy is not None and majority < 1 and not accuracy > majority:
             _LOGGER.warning(
-                "%s_accuracy is %.4f, but a model that always predicts the most "
-                "frequent %s has %.4f: the model has learned no more than that. Train "
-                "longer, or try another learning rate.",
+                "warning: %s_accuracy is %.4f, but a model that always predicts the "
+                "most frequent %s has %.4f: the model has learned no more than that. "
+                "Train longer, or try another learning rate.",
                 name,
                 accuracy,
                 answer,

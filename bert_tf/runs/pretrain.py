@@ -288,8 +288,8 @@ def _report_settings(
     ]
     if phases.evaluate and not_held_out:
         _LOGGER.warning(
-            "The evaluation reads training records (%d of %d files, such as %s), so "
-            "its results do not hold for other texts. Give other records as "
+            "warning: the evaluation reads training records (%d of %d files, such as "
+            "%s), so its results do not hold for other texts. Give other records as "
             "eval_input_file, such as those of python "
             "data_prep/create_pretraining_data.py --eval_fraction=0.05.",
             len(not_held_out),

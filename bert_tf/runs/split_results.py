@@ -140,7 +140,7 @@ def _by_result_name(split: SplitData, metrics: Metrics) -> Metrics:
 def _baseline(
     evaluator: SplitEvaluator, split: SplitData, results: TaskResults
 ) -> Metrics:
-    """Returns the metrics of a constant prediction; {} with a warning if there is no metric."""
+    """Returns the metrics of a constant prediction; {} with a warning if one is not defined."""
     metric = evaluator.data.task.best_by[0]
     reason = results.undefined(metric)
     if not reason:

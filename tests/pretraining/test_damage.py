@@ -62,7 +62,7 @@ def test_records_with_flipped_bytes_are_dropped(
     assert unchanged == intact
     end = ", and its end" * truncated_files
     assert caplog.messages == [
-        f"damaged records of {path} left out: {num_damaged}{end}"
+        f"warning: damaged records of {path} left out: {num_damaged}{end}"
     ]
     assert read(copy) == [r for n, r in enumerate(RECORDS) if n not in dropped]
 

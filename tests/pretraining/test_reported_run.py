@@ -166,7 +166,7 @@ def test_only_do_eval_evaluates_and_the_warm_up_follows_the_steps(
         settings = read_json(tmp_path / name / "training_config.json")
         assert settings["num_warmup_steps"] == warmup
     assert "eval" not in without.err and without.out == ""
-    warning = "The evaluation reads training records (1 of 1 files"
+    warning = "the evaluation reads training records (1 of 1 files"
     assert warning in with_eval.err
     assert "Give other records as eval_input_file" in with_eval.err
     (refused,) = run_lines(

@@ -81,7 +81,7 @@ class Pretrained:
         if contents is None:
             return {}
         return {
-            **contents.extra,
+            **contents.facts,
             "source": contents.source,
             "dialect": contents.dialect,
             "global_step": contents.global_step,
@@ -442,6 +442,6 @@ def save_checkpoint(
         config=model.config,
         vocabulary=tokenizer.vocabulary if tokenizer else None,
         do_lower_case=tokenizer.do_lower_case if tokenizer else None,
-        extra=facts,
+        facts=facts,
     )
     return write_weights(contents, os.fspath(path), dialect)

@@ -28,7 +28,7 @@ class CheckpointContents:
         vocabulary: The tokens in order of their ids, or None if the checkpoint has no
             vocabulary or a `tokenizer_problem`.
         do_lower_case: Whether the tokenizer lower-cases text; None if this is unknown.
-        extra: Further information from the checkpoint, such as `labels`.
+        facts: Further information from the checkpoint, such as `labels`.
         unknown: Names of the tensors in the checkpoint that are not BERT weights.
         slots: Adam's two moments of each weight, by `<name>/adam_m` and
             `<name>/adam_v`. Empty if they were not requested.
@@ -52,7 +52,7 @@ class CheckpointContents:
     config: BertConfig | None = None
     vocabulary: list[str] | None = dataclasses.field(default=None, repr=False)
     do_lower_case: bool | None = None
-    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict, repr=False)
     global_step: int | None = None
@@ -133,7 +133,7 @@ class CheckpointContents:
             self,
             arrays={n: a for n, a in self.arrays.items() if n.startswith(ENCODER)},
             slots={n: a for n, a in self.slots.items() if n.startswith(ENCODER)},
-            extra={k: value for k, value in self.extra.items() if k not in of_head},
+            facts={k: value for k, value in self.facts.items() if k not in of_head},
             classifier={},
         )
 

@@ -169,7 +169,7 @@ def _has_head(model: BertTaskModel, contents: CheckpointContents) -> bool:
 
 def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     """Returns why the checkpoint is not known to be of the given task, or ""."""
-    own = contents.extra
+    own = contents.facts
     if "task" not in own:
         return "does not state its task (init_head=True uses its head)"
     if own["task"] != facts.get("task"):
@@ -184,7 +184,7 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
     The fact `task` is not compared.
     """
-    own = contents.extra
+    own = contents.facts
     # Other dialects do not store the type.
     own_type = own.get(
         "task_type", "classification" if contents.dialect == "bert-tf" else None
@@ -215,7 +215,7 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
 def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     """Returns the difference between the layers of two heads, or ""."""
     own, expected = (
-        HeadConfig.from_dict(values.get("head")) for values in (contents.extra, facts)
+        HeadConfig.from_dict(values.get("head")) for values in (contents.facts, facts)
     )
     return "" if own == expected else f"has {own}, and the task has {expected}"
 
@@ -227,7 +227,7 @@ def _known_labels(contents: CheckpointContents) -> list[str] | None:
     keras-hub have only these. The one output of a regression model of transformers has
     a name, which is no label either.
     """
-    labels = contents.extra.get("labels")
+    labels = contents.facts.get("labels")
     if labels is None:
         return None
     default = [f"LABEL_{i}" for i in range(len(labels))]

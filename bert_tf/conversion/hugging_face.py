@@ -103,17 +103,17 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     labels = _read_labels(
         [*classifier.values(), *_heads_with_labels(arrays)], values, config_path
     )
-    extra: dict[str, Any] = {"labels": labels} if labels else {}
+    facts: dict[str, Any] = {"labels": labels} if labels else {}
     if "output_weights" in arrays:
-        extra |= _task_type(labels, values.get("problem_type"))
-    extra |= {"embedding": embedding} if embedding else {}
+        facts |= _task_type(labels, values.get("problem_type"))
+    facts |= {"embedding": embedding} if embedding else {}
 
     return CheckpointContents(
         source=path,
         dialect="hugging_face",
         arrays=arrays,
         config=config,
-        extra=extra,
+        facts=facts,
         unknown=unknown,
         classifier=classifier,
         notes=(_QUANTIZED,) if values.get("quantization_config") else (),
@@ -324,7 +324,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     labels = _labels_to_write(contents)
     values = config_to_hugging_face(config, architecture, labels)
     for problem_type, task_type in _TASK_TYPES.items():
-        if contents.extra.get("task_type") == task_type:
+        if contents.facts.get("task_type") == task_type:
             values["problem_type"] = problem_type
 
     tokenizer = {
@@ -338,7 +338,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     files.write_json(posixpath.join(folder, TOKENIZER_CONFIG_FILE), tokenizer)
     write_vocabulary_file(folder, contents.vocabulary)
     sentence_transformers.write(
-        folder, contents.extra.get("embedding") or {}, config.hidden_size
+        folder, contents.facts.get("embedding") or {}, config.hidden_size
     )
 
     # The weights are written last.
@@ -356,7 +356,7 @@ def _labels_to_write(contents: CheckpointContents) -> list[str]:
     if not heads:
         return []
 
-    labels = contents.extra.get("labels") or [
+    labels = contents.facts.get("labels") or [
         f"LABEL_{i}" for i in range(len(heads[0]))
     ]
     if len(labels) != len(heads[0]):

@@ -175,17 +175,17 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
             f"({TASK_WEIGHTS_FILE}). Copy all files of the preset."
         )
     labels = [f"LABEL_{i}" for i in range(len(arrays.get("output_bias", ())))]
-    extra: dict[str, Any] = {"labels": labels} if labels else {}
+    facts: dict[str, Any] = {"labels": labels} if labels else {}
     if activation == "sigmoid":
-        extra["task_type"] = "multi_label"
+        facts["task_type"] = "multi_label"
     elif len(labels) == 1:  # a score, as in a checkpoint of transformers
-        extra = {"labels": [], "task_type": "regression"}
+        facts = {"labels": [], "task_type": "regression"}
     if length := texts.get("sequence_length"):
-        extra["max_seq_length"] = length
+        facts["max_seq_length"] = length
 
     notes = {
         _ACCENTS: lower != strip,
-        _NO_LABELS: extra.get("labels"),
+        _NO_LABELS: facts.get("labels"),
         _OTHER_HEAD: _MASKED_LM in arrays,
         f"the classifier has the activation {activation}, which bert-tf leaves out": (
             activation not in (None, "linear", "softmax", "sigmoid")
@@ -201,7 +201,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
         config=BertConfig.from_dict(fields, path),
         vocabulary=read_vocabulary(vocabulary) if vocabulary else None,
         do_lower_case=lower,
-        extra=extra,
+        facts=facts,
         unknown=unknown,
         notes=tuple(note for note, applies in notes.items() if applies),
     )
@@ -269,7 +269,7 @@ def write(folder: str, contents: CheckpointContents) -> str:
     config = contents.require_config()
     head = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
     lower = contents.do_lower_case is not False  # as in `BertTokenizer`
-    length = contents.extra.get("max_seq_length", config.max_position_embeddings)
+    length = contents.facts.get("max_seq_length", config.max_position_embeddings)
 
     # Keras's descriptions of the objects.
     arguments = {name: getattr(config, field) for field, name in _ARGUMENTS.items()}

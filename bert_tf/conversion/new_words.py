@@ -73,7 +73,7 @@ def with_new_words(
         config=dataclasses.replace(config, vocab_size=size),
         vocabulary=tokens,
         # The values of an evaluation are those of the old entries.
-        extra={key: value for key, value in contents.extra.items() if key != "eval"},
+        facts={key: value for key, value in contents.facts.items() if key != "eval"},
         slots={},
     )
 

@@ -58,11 +58,11 @@ def _read_folder(folder: str, slots: bool) -> CheckpointContents:
         ),
         vocabulary=contents.vocabulary,
         do_lower_case=contents.do_lower_case,
-        extra={key: value for key, value in contents.extra.items() if key != "step"},
+        facts={key: value for key, value in contents.facts.items() if key != "step"},
         slots={
             name: array for name, array in optimizer.items() if name.endswith(_SLOTS)
         },
-        global_step=contents.extra.get("step"),
+        global_step=contents.facts.get("step"),
     )
 
 
@@ -75,6 +75,6 @@ def write(folder: str, contents: CheckpointContents) -> str:
         config=contents.require_config().to_dict(),
         vocabulary=contents.vocabulary,
         do_lower_case=contents.do_lower_case,
-        extra={**contents.extra, **step},
+        facts={**contents.facts, **step},
     )
     return folder

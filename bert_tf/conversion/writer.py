@@ -131,9 +131,9 @@ def write_weights(
 
 
 def _check_heads(contents: CheckpointContents, dialect: str) -> None:
-    if contents.extra.get("head") and "facts" not in WRITABLE[dialect].stores:
+    if contents.facts.get("head") and "facts" not in WRITABLE[dialect].stores:
         raise InputError(
-            f"{contents.source} has {HeadConfig.from_dict(contents.extra['head'])}, "
+            f"{contents.source} has {HeadConfig.from_dict(contents.facts['head'])}, "
             f"which only the dialect {writers_of('facts')} can store. Give "
             "encoder_only=True to write the encoder without heads."
         )
@@ -294,7 +294,7 @@ def _warnings(
         )
 
     # How vectors of texts are computed.
-    embedding = contents.extra.get("embedding") or {}
+    embedding = contents.facts.get("embedding") or {}
     content = "facts" if "problem" in embedding else "embedding"
     if embedding and not {"facts", content}.intersection(WRITABLE[dialect].stores):
         reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
@@ -324,7 +324,7 @@ def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
             f"{', '.join(settings)}."
         )
 
-    task_type = contents.extra.get("task_type")
+    task_type = contents.facts.get("task_type")
     if task_type and not {"facts", "labels"}.intersection(WRITABLE[dialect].stores):
         lines.append(f"{author} does not store that the task is {task_type}.")
     return lines

@@ -256,7 +256,7 @@ def _served_model(
             config=config,
             vocabulary=vocabulary.decode().split("\n")[:-1],
             do_lower_case=stored.do_lower_case,
-            extra=stored.facts,
+            facts=stored.facts,
         )
         settings = ServingSettings(**stored.settings)
         return stored, load_served(_Checkpoint(config, contents), settings)

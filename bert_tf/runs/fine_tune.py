@@ -350,8 +350,8 @@ def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
         config=model.pretrained.config.to_dict(),
         vocabulary=tokenizer.vocabulary,
         do_lower_case=tokenizer.do_lower_case,
-        extra=facts,
-        notes=data.notes,
+        facts=facts,
+        uncompared_facts=data.notes,
     )
     overwrite = phases.train and model.overwrite
     return RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)

@@ -70,7 +70,7 @@ class RunModel:
         if not checkpoint:
             return {}
         contents = self._read(checkpoint).contents
-        return dict(contents.extra) if contents else {}
+        return dict(contents.facts) if contents else {}
 
     @functools.cached_property
     def recorded_data(self) -> dict[str, Any]:

@@ -91,14 +91,14 @@ class WeightsFolder:
         config: The keys of `bert_config.json`.
         vocabulary: The entries in the order of their ids, or None.
         do_lower_case: Whether the tokenizer lower-cases text, or None if unknown.
-        extra: Other values from `weights.json`, such as `labels` or `step`.
+        facts: Other values from `weights.json`, such as `labels` or `step`.
     """
 
     arrays: dict[str, np.ndarray]
     config: dict[str, Any]
     vocabulary: list[str] | None
     do_lower_case: bool | None
-    extra: dict[str, Any]
+    facts: dict[str, Any]
 
 
 def vocabulary_text(vocabulary: Sequence[str]) -> bytes:
@@ -124,16 +124,16 @@ def write_into(
     config: Mapping[str, Any],
     vocabulary: Sequence[str] | None,
     do_lower_case: bool | None,
-    extra: Mapping[str, Any],
+    facts: Mapping[str, Any],
 ) -> None:
     """Writes the files of a weights folder; the caller makes this atomic.
 
-    The arguments are the attributes of `WeightsFolder`. `extra` must not have the keys
+    The arguments are the attributes of `WeightsFolder`. `facts` must not have the keys
     in `RESERVED_FACTS`.
     """
     content = to_safetensors(arrays)
-    facts = {
-        **extra,
+    stored = {
+        **facts,
         "format": _FORMAT,
         "do_lower_case": do_lower_case,
         "vocabulary_sha256": None
@@ -148,7 +148,7 @@ def write_into(
     write_vocabulary_file(folder, vocabulary)
 
     # A folder with this file is complete.
-    files.write_json(posixpath.join(folder, FACTS_FILE), seal(facts))
+    files.write_json(posixpath.join(folder, FACTS_FILE), seal(stored))
 
 
 def is_weights_folder(path: str) -> bool:
@@ -186,7 +186,7 @@ def read_weights_folder(folder: str) -> WeightsFolder:
         config=config,
         vocabulary=vocabulary,
         do_lower_case=facts.get("do_lower_case"),
-        extra={key: value for key, value in facts.items() if key not in RESERVED_FACTS},
+        facts={key: value for key, value in facts.items() if key not in RESERVED_FACTS},
     )
 
 

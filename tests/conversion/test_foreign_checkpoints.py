@@ -83,7 +83,7 @@ def largest_differences(folder, case):
     contents = read_weights(str(folder))
     sizes = {}
     if model_class in (modeling.BertClassifier, modeling.BertTagger):
-        sizes = {"num_labels": len(contents.extra["labels"])}
+        sizes = {"num_labels": len(contents.facts["labels"])}
     model = model_class(contents.config, **sizes)
     report = assign(model, contents)
 

@@ -110,4 +110,4 @@ def test_the_head_and_facts_of_a_classifier_stay_without_its_evaluation():
     facts = {"labels": ["x", "y"], "task": "custom"}
     contents = contents_of(kind=BertClassifier, **facts, eval={"accuracy": 0.5})
     adapted = check(contents, WORDS)
-    assert adapted.extra == facts and "output_weights" in adapted.arrays
+    assert adapted.facts == facts and "output_weights" in adapted.arrays

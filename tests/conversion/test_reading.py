@@ -55,7 +55,7 @@ MODELS["pretraining_gelu_new"] = MODELS["pretraining"]
 def model_for(name, weights):
     kind = MODELS[name][0]
     if kind in (modeling.BertClassifier, modeling.BertTagger):
-        return kind(weights.config, num_labels=len(weights.extra["labels"]))
+        return kind(weights.config, num_labels=len(weights.facts["labels"]))
     return kind(weights.config)
 
 

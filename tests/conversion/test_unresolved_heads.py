@@ -76,7 +76,7 @@ def test_an_ambiguous_head_is_not_written(tmp_path, dialect):
     convert(source, str(tmp_path / "out"), dialect, encoder_only=True)
     written = read_weights(str(tmp_path / "out"))
     assert {name.split("/")[0] for name in written.arrays} == {"bert"}
-    assert (written.classifier, written.extra) == ({}, {})
+    assert (written.classifier, written.facts) == ({}, {})
     assert_same_arrays(written.arrays, read_weights(source).arrays)
 
 

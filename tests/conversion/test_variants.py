@@ -172,14 +172,14 @@ def test_a_classifier_states_its_task_type_and_default_labels(
         "problem_type": problem_type,
     }
     weights, _ = rewritten(tmp_path, tensors, **changes)
-    assert weights.extra == expected
+    assert weights.facts == expected
     model = BertClassifier(weights.config, num_labels=labels)
     assert not assign(model, weights).missing
-    assert read_weights(str(tmp_path / "written")).extra == expected
+    assert read_weights(str(tmp_path / "written")).facts == expected
 
 
 def test_labels_of_models_without_a_classifier_are_ignored(tmp_path):
-    assert read_weights(folder(tmp_path, id2label={"0": "a", "1": "b"})).extra == {}
+    assert read_weights(folder(tmp_path, id2label={"0": "a", "1": "b"})).facts == {}
 
 
 def test_a_quantization_of_float_weights_is_reported(tmp_path):
@@ -212,7 +212,7 @@ def test_labels_that_config_json_lacks_get_default_names(tmp_path):
         "id2label": {"2": "PER", "0": "O"},
     }
     weights = read_weights(folder(tmp_path, tensors, **changes))
-    assert weights.extra == {"labels": ["O", "LABEL_1", "PER", "LABEL_3"]}
+    assert weights.facts == {"labels": ["O", "LABEL_1", "PER", "LABEL_3"]}
 
 
 def test_read_config_reads_released_and_hugging_face_files(tmp_path):

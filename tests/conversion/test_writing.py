@@ -225,25 +225,25 @@ def test_each_output_of_a_head_has_a_label(tmp_path, kind, number):
         ({}, names),
         ({"labels": list("vwxyz")[:number]}, list("vwxyz")),
     ):
-        write_weights(weights_of(model, extra=extra), str(tmp_path), "hugging_face")
+        write_weights(weights_of(model, facts=extra), str(tmp_path), "hugging_face")
         config = read_json(tmp_path / "config.json")
         assert config["id2label"] == {str(i): labels[i] for i in range(number)}
         assert config["label2id"] == {labels[i]: i for i in range(number)}
         is_regression = kind is BertClassifier and number == 1
         facts = {"labels": [], "task_type": "regression"} if is_regression else {}
-        assert read_weights(str(tmp_path)).extra == {"labels": labels[:number], **facts}
+        assert read_weights(str(tmp_path)).facts == {"labels": labels[:number], **facts}
 
 
 def test_models_without_labels_are_written_without_labels(tmp_path):
     """transformers would give the span head as many outputs as there are labels."""
-    weights = weights_of(MODELS["span"], extra={"labels": ["a", "b", "c"]})
+    weights = weights_of(MODELS["span"], facts={"labels": ["a", "b", "c"]})
     write_weights(weights, str(tmp_path), "hugging_face")
     config = read_json(tmp_path / "config.json")
     assert "id2label" not in config and "label2id" not in config
 
 
 def test_a_wrong_number_of_labels_is_refused(tmp_path):
-    weights = weights_of(MODELS["tagger"], extra={"labels": ["O", "PER"]})
+    weights = weights_of(MODELS["tagger"], facts={"labels": ["O", "PER"]})
     message = r"one name for each of the 4 outputs .* Received: 2 labels, O, PER"
     with refused(message):
         write_weights(weights, str(tmp_path / "out"), "hugging_face")

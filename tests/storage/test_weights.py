@@ -36,7 +36,7 @@ def test_reading_returns_what_was_written(folder):
     assert read.config == CONFIG.to_dict()
     assert read.vocabulary == VOCABULARY
     assert read.do_lower_case is True
-    assert read.extra == {"labels": ["no", "yes"]}
+    assert read.facts == {"labels": ["no", "yes"]}
     assert_same_arrays(read.arrays, ARRAYS)
 
 
@@ -101,7 +101,7 @@ def test_a_folder_of_format_1_is_read_without_checksums_of_config_and_facts(fold
     del facts["facts_sha256"], facts["config_sha256"]
     write_json(path, {**facts, "format": 1, "eval": {"loss": float("nan")}})
     read = weights.read_weights_folder(folder)
-    assert read.extra["labels"] == ["no", "yes"] and read.config == CONFIG.to_dict()
+    assert read.facts["labels"] == ["no", "yes"] and read.config == CONFIG.to_dict()
 
 
 def test_facts_that_json_changes_have_the_same_checksum_when_they_are_read(tmp_path):
@@ -112,7 +112,7 @@ def test_facts_that_json_changes_have_the_same_checksum_when_they_are_read(tmp_p
         "by_id": {10: "a", 2: "b"},
     }
     weights.write_into(path, ARRAYS, CONFIG.to_dict(), None, None, facts)
-    read = weights.read_weights_folder(path).extra
+    read = weights.read_weights_folder(path).facts
     assert read["sizes"] == [10, 2] and read["by_id"] == {"10": "a", "2": "b"}
     assert math.isnan(read["eval"]["loss"])
 

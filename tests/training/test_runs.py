@@ -122,7 +122,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path):
     for other, message in (
         (CheckpointMetadata({**runs.CONFIG, "inputs": 8}), "inputs=3, but inputs=8"),
         (
-            dataclasses.replace(metadata, extra={"labels": ["b"]}),
+            dataclasses.replace(metadata, facts={"labels": ["b"]}),
             r"labels=None, but labels=\['b'\]",
         ),
     ):

@@ -67,7 +67,7 @@ def complete_facts(
     contents = checkpoint.contents
     assert contents is not None
     served = served_class(task)
-    facts = {**contents.extra, **given}
+    facts = {**contents.facts, **given}
     defaults = served.default_facts(task, facts)
     if unknown := given.keys() - defaults.keys():
         name = min(unknown)
@@ -81,7 +81,7 @@ def complete_facts(
     if assumed:
         values = ", ".join(f"{name}={value}" for name, value in assumed.items())
         _LOGGER.info("The checkpoint does not state all settings. Using %s.", values)
-    contents = dataclasses.replace(contents, extra={**assumed, **facts})
+    contents = dataclasses.replace(contents, facts={**assumed, **facts})
     return dataclasses.replace(checkpoint, contents=contents)
 
 

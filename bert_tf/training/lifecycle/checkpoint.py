@@ -108,7 +108,7 @@ def restore_weights(folder: str, variables: Tensors) -> int:
     saved = _read_weights(folder, variables)
     for name, variable in variables.items():
         variable.assign(saved.arrays[name])
-    return int(saved.extra["step"])
+    return int(saved.facts["step"])
 
 
 def _read_weights(folder: str, variables: Tensors) -> weights.WeightsFolder:
@@ -242,7 +242,7 @@ class CheckpointWriter:
             config=metadata.config,
             vocabulary=metadata.vocabulary,
             do_lower_case=metadata.do_lower_case,
-            extra={**metadata.extra, **metadata.notes, **facts},
+            facts={**metadata.facts, **metadata.uncompared_facts, **facts},
         )
 
     def __enter__(self) -> "CheckpointWriter":

@@ -68,15 +68,15 @@ class CheckpointMetadata:
         config: The architecture of the model.
         vocabulary: The tokens in the order of their ids; None without a vocabulary.
         do_lower_case: None if the run has no tokenizer.
-        extra: Further facts, such as the labels.
-        notes: Facts for readers, which are not compared when a run resumes.
+        facts: What is saved with the weights, such as the labels.
+        uncompared_facts: Facts for readers, which are not compared when a run resumes.
     """
 
     config: Mapping[str, Any]
     vocabulary: Sequence[str] | None = None
     do_lower_case: bool | None = None
-    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    uncompared_facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 class RunFolder:
@@ -279,7 +279,7 @@ class RunFolder:
         # Facts that this run does not have are not compared.
         own_facts = {
             "do_lower_case": self.metadata.do_lower_case,
-            **self.metadata.extra,
+            **self.metadata.facts,
         }
         if self.metadata.vocabulary is not None:
             own_facts["vocabulary_sha256"] = weights.vocabulary_sha256(

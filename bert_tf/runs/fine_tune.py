@@ -5,6 +5,7 @@ The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`.
 
 import dataclasses
 import os
+from functools import partial
 from typing import Any
 
 from bert_tf.errors import InputError, Path, plain
@@ -162,13 +163,13 @@ def run(
 
     # Build the models on their devices, with the initial weights or those of the run.
     initialize = initial_model.initializer(data.task, model, settings)
-    trainer = task_trainer.make_trainer(
-        data.task,
-        model.pretrained.config,
-        settings=settings,
-        folder=folder,
+    config = model.pretrained.config
+    trainer = initial_model.make_trainer(
+        partial(task_trainer.make_objective, data.task, config, settings, teacher),
+        folder,
+        training=settings.training,
+        runtime=settings.runtime,
         initialize=initialize,
-        teacher=teacher,
     )
     teacher_objective = teacher and _make_teacher(teacher, settings, trainer)
     evaluator = SplitEvaluator.of(data, trainer.objective)

@@ -9,6 +9,7 @@ import functools
 import logging
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -27,7 +28,7 @@ from bert_tf.pretraining.pretraining_objective import (
     warn_if_no_better,
 )
 from bert_tf.pretraining.sample_predictions import masked_sentences
-from bert_tf.runs import pretraining_trainer
+from bert_tf.runs import initial_model, pretraining_trainer
 from bert_tf.runs.run_model import RunModel
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
@@ -160,18 +161,18 @@ def _run(
     sizes = records.shape_sizes(architecture)
     files = list(dict.fromkeys([*records.train_files, *records.eval_files]))
     lookup = RecordLookup(
-        functools.partial(explain_read_error, files, sizes),
-        functools.partial(describe_origins, records.train_files),
+        partial(explain_read_error, files, sizes),
+        partial(describe_origins, records.train_files),
     )
     held_out = evaluation_batches(
         records.eval_files, sizes, records.config.eval_batch_size, records.masks
     ).take(records.config.max_eval_steps or -1)
 
     # Build the model, with the weights of a checkpoint or the initial ones.
-    trainer = pretraining_trainer.make_trainer(
-        architecture,
-        records.config.objective,
-        folder=folder,
+    kind = records.config.objective
+    trainer = initial_model.make_trainer(
+        partial(pretraining_trainer.make_objective, architecture, kind, runtime),
+        folder,
         training=training,
         runtime=runtime,
         initialize=initialize,

@@ -1,7 +1,4 @@
-"""The trainer of a pretraining run, its data, and the cost of its steps."""
-
-import functools
-from collections.abc import Callable
+"""The objective of a pretraining run, its data, and the cost of its steps."""
 
 import numpy as np
 import tensorflow as tf
@@ -12,13 +9,11 @@ from bert_tf.pretraining.batches import evaluation_batches, training_batches
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.record_format import Sizes
-from bert_tf.runs import initial_model
 from bert_tf.training.lifecycle.error_messages import RecordLookup
-from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.summaries import log_step_cost
 from bert_tf.training.trainer import Trainer, TrainingData
-from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
+from bert_tf.training.training_config import RuntimeConfig
 
 _RECORDS_FOR_MEAN_LENGTH = 512
 
@@ -41,29 +36,6 @@ def make_objective(
     )
     pretrainer.skip_padding = runtime.has_dynamic_shapes
     return PretrainingObjective(pretrainer, kind)
-
-
-def make_trainer(
-    architecture: BertConfig,
-    kind: str,
-    *,
-    folder: RunFolder,
-    training: TrainingConfig,
-    runtime: RuntimeConfig,
-    initialize: Callable[[PretrainingObjective], None] | None,
-) -> Trainer[PretrainingObjective]:
-    """Builds the model and its loss on the devices of the run, with its weights.
-
-    `kind` is the objective of `PretrainingConfig`. `initialize` assigns the initial
-    weights, unless the run resumes; if it is None, they are random.
-    """
-    return initial_model.make_trainer(
-        functools.partial(make_objective, architecture, kind, runtime),
-        folder,
-        training=training,
-        runtime=runtime,
-        initialize=initialize,
-    )
 
 
 def training_data(

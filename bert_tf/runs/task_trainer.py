@@ -1,8 +1,7 @@
-"""Builds the trainer of a fine-tuning run, and trains."""
+"""The objective of a fine-tuning run, and its training."""
 
 import functools
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.runs import batches, initial_model, record_files
+from bert_tf.runs import batches, record_files
 from bert_tf.runs.class_weights import (
     describe_weights,
     weights_of_records,
@@ -25,7 +24,6 @@ from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.task import Task
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
-from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.trainer import Trainer, TrainingData
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
@@ -38,43 +36,28 @@ _FEW_STEPS = 2000
 _SHOWN_ERRORS = 20  # in TensorBoard
 
 
-def make_trainer(
+def make_objective(
     task: Task,
     config: BertConfig,
-    *,
     settings: RunSettings,
-    folder: RunFolder,
-    initialize: Callable[[Any], None] | None,
     teacher: Teacher | None,
-) -> Trainer[Any]:
-    """Builds the model and its loss on the devices of the run, with its weights.
-
-    `initialize` assigns the initial weights, unless the run resumes; if it is None,
-    they are random. With a `teacher`, the model learns the outputs of the teacher too.
-    """
+    *,
+    seed: int,
+    dtype: str,
+) -> Any:
+    """Returns the model of a task with its loss, which may include that of a teacher."""
     runtime = settings.runtime
-
-    def make_objective(*, seed: int, dtype: str) -> Any:
-        objective = task.make_objective(
-            config, seed=seed, dtype=dtype, recompute=runtime.recompute
-        )
-        if settings.features:
-            freeze_encoder(objective.model)
-        check_compilation(objective.model, runtime)
-        # Batches are cut to their longest sequence, unless shapes must be equal.
-        skips_padding = runtime.has_dynamic_shapes and not objective.full_length
-        objective.model.skip_padding = skips_padding
-        return (
-            DistillationObjective(objective, teacher.config) if teacher else objective
-        )
-
-    return initial_model.make_trainer(
-        make_objective,
-        folder,
-        training=settings.training,
-        runtime=runtime,
-        initialize=initialize,
+    objective = task.make_objective(
+        config, seed=seed, dtype=dtype, recompute=runtime.recompute
     )
+    if settings.features:
+        freeze_encoder(objective.model)
+    check_compilation(objective.model, runtime)
+
+    # Batches are cut to their longest sequence, unless shapes must be equal.
+    skips_padding = runtime.has_dynamic_shapes and not objective.full_length
+    objective.model.skip_padding = skips_padding
+    return DistillationObjective(objective, teacher.config) if teacher else objective
 
 
 def train(

@@ -144,3 +144,15 @@ def test_the_reference_lists_every_public_name():
     text = (ROOT / "docs/api.md").read_text("utf-8")
     listed = re.findall(r"^\.\. auto\w+:: bert_tf\.(\w+)$", text, re.M)
     assert sorted(listed) == sorted(bert_tf.__all__)
+
+
+def test_the_files_that_the_architecture_names_exist():
+    text = (ROOT / "docs/architecture.md").read_text("utf-8")
+    names = set(re.findall(r"`([\w/]+\.py)`", text))
+    missing = [
+        name
+        for name in names
+        if not any((ROOT / folder / name).exists() for folder in ("", "bert_tf"))
+    ]
+    # Some sentences name a file of the folder that was named before.
+    assert names and not [each for each in missing if "/" in each]

@@ -1,5 +1,6 @@
 """Reads and writes the arrays in HDF5 files, the format of `.h5` files of Keras."""
 
+import contextlib
 import io
 from collections.abc import Mapping
 
@@ -24,12 +25,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     arrays = {}
     try:
         with h5py.File(content) as file:
-            if "model_config" in file.attrs:
-                raise InputError(
-                    f"{path} is a model that Keras saved in its old format. Save it "
-                    "with model.save as a .keras file, and load that with bert_tf.load, "
-                    "or write a checkpoint with bert_tf.save_checkpoint."
-                )
+            _check_is_no_model(path, file)
             file.visititems_links(links.__setitem__)
             for name, link in links.items():
                 is_link = not isinstance(link, h5py.HardLink)
@@ -41,6 +37,25 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
     except Exception as error:  # h5py raises many types for damaged files
         raise InputError(f"{path} cannot be read as HDF5: {error}.") from error
     return arrays
+
+
+def check_is_no_model(path: str) -> None:
+    """Checks that a file is not one that `model.save` of Keras wrote.
+
+    A damaged file passes; `read_arrays` reports the damage.
+    """
+    content = io.BytesIO(files.read_bytes(path))
+    with contextlib.suppress(OSError), h5py.File(content) as file:
+        _check_is_no_model(path, file)
+
+
+def _check_is_no_model(path: str, file: h5py.File) -> None:
+    if "model_config" in file.attrs:
+        raise InputError(
+            f"{path} is a model that Keras saved in its old format. Save it with "
+            "model.save as a .keras file, and load that with bert_tf.load, or write a "
+            "checkpoint with bert_tf.save_checkpoint."
+        )
 
 
 def _check_stored(path: str, name: str, item: h5py.Dataset | None) -> None:

@@ -131,7 +131,7 @@ def _find_config(weights: str) -> str:
     if path:
         return path
     if weights.endswith(".h5"):  # a whole model needs no config, but another format
-        hdf5.read_arrays(weights)
+        hdf5.check_is_no_model(weights)
     raise InputError(
         f"There is no file {posixpath.join(folder, CONFIG_FILE)}, which {weights} needs. "
         "Copy it from the source of the model."

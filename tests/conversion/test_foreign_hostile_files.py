@@ -128,7 +128,7 @@ def test_a_hostile_archive_is_refused(tmp_path):
         zip_file(state, {}): "data/0",
         legacy_file(state, storages, little_endian=False): "big-endian",
         b"": "other bytes",
-        b"version https://git-lfs.github.com/spec/v1\n": "other bytes",
+        b"version https://git-lfs.github.com/spec/v1\n": "git lfs pull",
     }.items():
         is_refused_in_one_line(path, content, message)
     assert (

@@ -93,7 +93,7 @@ def test_emulated_bfloat16_is_named_as_the_reason(
     (tmp_path / "cpuinfo").write_text("flags : avx2")
     monkeypatch.setattr(mixed_precision, "_CPU_INFO", str(tmp_path / "cpuinfo"))
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise check.ExportCheckError("It differs. Nothing was exported.")
 
     monkeypatch.setattr(check, "judge", refuse)
@@ -219,7 +219,7 @@ def test_a_version_of_another_program_is_kept(
 ):
     other = tmp_path / "served/1/saved_model.pb"
 
-    def judge(*_):
+    def judge(*_, **__):
         other.parent.mkdir()
         other.write_text("of another program")
         return {"outputs": [], "metric": None}

@@ -154,7 +154,7 @@ def _report_of_openvino(
 
     dtype = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
     file = dataclasses.replace(file, precision="bfloat16", runtime="openvino")
-    with contextlib.closing(CheckProcess()) as process:
+    with contextlib.closing(check.CheckProcess()) as process:
         (report,) = compare(process, served, labelled, [file])
     if isinstance(report, ExportCheckError):
         raise report

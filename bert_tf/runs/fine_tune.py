@@ -171,6 +171,9 @@ def run(
         runtime=settings.runtime,
         initialize=initialize,
     )
+    first_step = 0  # known only with a frozen encoder, whose hidden states are cached
+    if settings.features and (newest := folder.checkpoint_to_resume()):
+        first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
     teacher_objective = teacher and _make_teacher(teacher, settings, trainer)
     evaluator = SplitEvaluator.of(data, trainer.objective)
     step = 0 if phases.train else trainer.load_result(required=initialize is None)
@@ -186,7 +189,7 @@ def run(
                 _cache_teacher(teacher, teacher_objective, evaluator, trainer)
                 del teacher_objective  # frees its memory
             if settings.features:
-                _cache_features(settings.features, evaluator, trainer, folder)
+                _cache_features(settings.features, evaluator, trainer, first_step)
             step = task_trainer.train(trainer, evaluator, settings)
 
         # Evaluate, predict, and write the results.
@@ -292,13 +295,9 @@ def _cache_features(
     features: FeatureSettings,
     evaluator: SplitEvaluator,
     trainer: Trainer[Any],
-    folder: RunFolder,
+    first_step: int,
 ) -> None:
-    """Computes the hidden states of the frozen encoder, with the weights of the run."""
-    first_step = 0
-    if newest := folder.checkpoint_to_resume():
-        first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
-
+    """Computes the hidden states of the frozen encoder for the steps from `first_step`."""
     # If all steps are done, the hidden states of the train split are not needed.
     splits = evaluator.data.splits
     needed = [*splits["dev"]]

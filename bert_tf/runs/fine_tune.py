@@ -28,7 +28,6 @@ from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import RESULTS, DataLocation, Task
 from bert_tf.training.lifecycle import checkpoint
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
-from bert_tf.training.mixed_precision import dtype_policy
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer
@@ -251,10 +250,10 @@ def _make_teacher(
     teacher: Teacher, settings: RunSettings, trainer: Trainer[Any]
 ) -> HeadObjective:
     """Returns the objective of the teacher, on the devices of the run."""
+    student = trainer.objective.model
     with make_strategy(settings.runtime).scope():
-        dtype = dtype_policy(settings.training.precision)
-        objective = teacher.make_objective(dtype=dtype)
-    objective.model.skip_padding = trainer.objective.model.skip_padding
+        objective = teacher.make_objective(dtype=student.dtype_policy.name)
+    objective.model.skip_padding = student.skip_padding
     return objective
 
 

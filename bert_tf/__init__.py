@@ -5,12 +5,13 @@ that `import bert_tf` does not import TensorFlow.
 
 Read in this order; each package imports only packages listed before it:
 
-1. The foundation: `errors`, `optional_packages` (imports of the extras), and `storage`
-   with all that is read and written: files, record files, weights folders. `config`,
-   `record_format`, `head_config` and `task_facts` define the architecture, the record
-   format, the layers of a head and the facts about a task. `progress` reports long
-   work, `tfds_builders` opens tensorflow-datasets, and `backend` checks what the
-   backend of Keras supports. `program` has what every main needs.
+1. The foundation: `errors`, `options` (the fields of configs), `optional_packages`
+   (imports of the extras), and `storage` with all that is read and written: files,
+   record files, weights folders. `config`, `record_format`, `head_config` and
+   `task_facts` define the architecture, the record format, the layers of a head and the
+   facts about a task. `progress` reports long work, `tfds_builders` opens
+   tensorflow-datasets, and `backend` checks what the backend of Keras supports.
+   `program` has what every main needs.
 2. `tokenization` (text -> ids), `masking` (which tokens are predicted), `modeling` (ids
    -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.

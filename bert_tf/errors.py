@@ -123,9 +123,11 @@ def check_choice(choices: Collection[str], name: str, value: str) -> None:
 
 
 def check_choices(config: Any) -> None:
-    """Checks that fields of a config have one of the values in its `CHOICES`."""
-    for name, choices in config.CHOICES.items():
-        check_choice(choices, name, getattr(config, name))
+    """Checks that options of a config have one of their choices, or None."""
+    for field in dataclasses.fields(config):
+        choices, value = field.metadata.get("choices"), getattr(config, field.name)
+        if choices and value is not None:
+            check_choice(choices, field.name, value)
 
 
 def check_label_names(labels: Sequence[str], source: str) -> None:

@@ -1,10 +1,11 @@
 """`HeadConfig`: the layers between the encoder and the output layer of a task."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from bert_tf.errors import InputError, check_between, check_choice, store_plain_values
+from bert_tf.options import documented, option
 
 HEADS = ("linear", "bilstm")
 # The rows of table 7 of the paper: their hidden states among the embeddings, with the
@@ -24,22 +25,10 @@ _MAX_LSTM_LAYERS = 20
 _MAX_LSTM_SIZE = 8192
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class HeadConfig:
     """The layers between the encoder and the output layer of a task.
-
-    Attributes:
-        kind: Layers before the output layer. linear: none. bilstm: bidirectional LSTM
-            layers, as in tables 5 and 7 of the paper.
-        lstm_layers: Number of layers of bilstm, at most 20.
-        lstm_size: Number of values that a layer of bilstm computes for each token, half
-            of them in each direction; an even number from 2 to 8,192.
-        feature_layers: The hidden states that the head uses: embeddings,
-            second_to_last, last, weighted_sum_last_four, concat_last_four or
-            weighted_sum_all, the rows of table 7 of the paper. A weighted_sum has one
-            learned weight for each layer; "all" are the outputs of all blocks, without
-            the embeddings. None for the output of the last block or, in a classifier
-            with a linear head, for the pooled output.
 
     Raises:
         InputError: A value is invalid.
@@ -47,11 +36,28 @@ class HeadConfig:
     Source: paper, section 5.3 and appendix C.1: a two-layer BiLSTM of 768 dimensions.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"kind": HEADS}
-    kind: str = "linear"
-    lstm_layers: int = 2
-    lstm_size: int = 768
-    feature_layers: str | None = None
+    kind: str = option(
+        "linear",
+        "Layers before the output layer. linear: none. bilstm: bidirectional LSTM "
+        "layers, as in tables 5 and 7 of the paper.",
+        choices=HEADS,
+        flag="head",
+    )
+    lstm_layers: int = option(2, "Number of layers of bilstm, at most 20.")
+    lstm_size: int = option(
+        768,
+        "Number of values that a layer of bilstm computes for each token, half of "
+        "them in each direction; an even number from 2 to 8,192.",
+    )
+    feature_layers: str | None = option(
+        None,
+        "The hidden states that the head uses: embeddings, second_to_last, last, "
+        "weighted_sum_last_four, concat_last_four or weighted_sum_all, the rows of "
+        "table 7 of the paper. A weighted_sum has one learned weight for each layer; "
+        '"all" are the outputs of all blocks, without the embeddings. None for the '
+        "output of the last block or, in a classifier with a linear head, for the "
+        "pooled output.",
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

@@ -40,14 +40,14 @@ from bert_tf.record_creation import records_config, stats
 from bert_tf.runners import beam, dask, local
 from bert_tf.runners.base import Runner, create_records
 
-flags.DEFINE_string("input_file", None, "Comma list of globs: the text files.")
-flags.DEFINE_string(
+config_flags.define_path("input_file", None, "Comma list of globs: the text files.")
+config_flags.define_path(
     "output_file",
     None,
     "TFRecord file to write, or a comma list of them.",
     required=True,
 )
-flags.DEFINE_string(
+config_flags.define_path(
     "vocab_file", None, "Vocabulary file, one token per line.", required=True
 )
 config_flags.define(

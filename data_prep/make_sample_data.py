@@ -21,13 +21,14 @@ consecutive words are in the same part (train, dev or test), in the corpus and i
 classification set, whose passages do not contain the name of any classified library.
 """
 
-from absl import flags
-
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.sample_data.build import SampleDataConfig, build_sample_data
 
-flags.DEFINE_string(
-    "output_dir", None, "The folder to write. It is written atomically.", required=True
+config_flags.define_path(
+    "output_dir",
+    None,
+    "The folder to write. It is written atomically.",
+    required=True,
 )
 config_flags.define(SampleDataConfig)
 

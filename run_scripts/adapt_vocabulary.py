@@ -49,7 +49,7 @@ shared_flags.define_model_flags(
     "The pretrained model, in any dialect of convert_checkpoint."
 )
 config_flags.define(domain_words.NewWordsConfig)
-flags.DEFINE_string(
+config_flags.define_path(
     "output_dir",
     None,
     "The folder to write; an earlier checkpoint of bert-tf in it is replaced.",

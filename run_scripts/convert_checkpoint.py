@@ -12,17 +12,17 @@ for a fixed input.
 
 from absl import flags
 
-from bert_tf.program import command_line, startup
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.storage import dialects
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string(
+config_flags.define_path(
     "from",
     None,
     f"The checkpoint to read: {dialects.SOURCES}.",
     required=True,
 )
-flags.DEFINE_string(
+config_flags.define_path(
     "to",
     None,
     "The folder to write; a checkpoint of the same dialect in it is replaced.",
@@ -34,10 +34,10 @@ flags.DEFINE_enum(
     dialects.WRITABLE_DIALECTS,
     "; ".join(f"{name}: {each.text}" for name, each in dialects.WRITABLE.items()) + ".",
 )
-flags.DEFINE_string(
+config_flags.define_path(
     "bert_config_file", None, "bert_config.json. Default: the one of --from."
 )
-flags.DEFINE_string("vocab_file", None, "vocab.txt. Default: the one of --from.")
+config_flags.define_path("vocab_file", None, "vocab.txt. Default: the one of --from.")
 flags.DEFINE_bool(
     "do_lower_case",
     None,

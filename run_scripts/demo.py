@@ -20,11 +20,11 @@ from absl import flags
 from bert_tf.cli import shared_flags
 from bert_tf.errors import InputError
 from bert_tf.optional_packages import import_package
-from bert_tf.program import command_line, startup
+from bert_tf.program import command_line, config_flags, startup
 
 FLAGS = flags.FLAGS
 _HIGHEST_PORT = 65535
-flags.DEFINE_string(
+config_flags.define_path(
     "examples",
     None,
     "File with examples to click, as --input_file of predict.py: a text a line, or a "

@@ -35,7 +35,7 @@ from bert_tf.program import command_line, config_flags, startup
 from bert_tf.tasks.ner.schemes import SCHEMES
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string(
+config_flags.define_path(
     "checkpoint",
     None,
     "Output folder of a run (exports the newest checkpoint, or the best weights of a "
@@ -43,14 +43,14 @@ flags.DEFINE_string(
     "format.",
     required=True,
 )
-flags.DEFINE_string(
+config_flags.define_path(
     "export_dir",
     None,
     "Folder of the model; a new version is created in it.",
     required=True,
 )
 config_flags.define(ServingSettings)
-flags.DEFINE_string(
+config_flags.define_path(
     "dev_data",
     None,
     "File of labelled examples on which the metric of the SavedModel is compared with "

@@ -26,14 +26,14 @@ from bert_tf.program import command_line, config_flags, startup
 from bert_tf.progress import Progress
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string(
+config_flags.define_path(
     "input_file",
     None,
     "Comma list of globs: text files with one sentence per line, plain or as .gz; - is "
     "standard input.",
     required=True,
 )
-flags.DEFINE_string(
+config_flags.define_path(
     "output_file",
     None,
     "The output file, or the prefix of the shards.",

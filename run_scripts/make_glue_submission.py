@@ -11,16 +11,17 @@ those that are missing.
 
 from absl import flags
 
-from bert_tf.program import command_line, startup
+from bert_tf.program import command_line, config_flags, startup
 
 FLAGS = flags.FLAGS
-flags.DEFINE_list(
+config_flags.define_path(
     "input_dirs",
     None,
     "Folders with submission files, separated by commas: the --output_dir of each run.",
     required=True,
+    is_list=True,
 )
-flags.DEFINE_string(
+config_flags.define_path(
     "output_file",
     None,
     "The zip file to write; an existing one is replaced.",

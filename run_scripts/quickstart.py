@@ -16,7 +16,7 @@ import pathlib
 from absl import flags
 
 from bert_tf.errors import InputError
-from bert_tf.program import command_line, startup
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.quickstart.report import format_report
 from bert_tf.quickstart.stages import (
     ANSWERS,
@@ -36,7 +36,9 @@ from bert_tf.storage.paths import check_output_folder
 from bert_tf.storage.workspace import Workspace
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("output_dir", "quickstart_output", "The folder for all results.")
+config_flags.define_path(
+    "output_dir", "quickstart_output", "The folder for all results."
+)
 flags.DEFINE_bool("smoke", False, "Run a small version that takes about 2 minutes.")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

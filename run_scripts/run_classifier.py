@@ -70,14 +70,7 @@ flags.DEFINE_enum(
     "Task custom: classification gives one label to each text, multi_label any number "
     "of labels, regression a number.",
 )
-config_flags.define(
-    custom.TextColumns,
-    flag_names={
-        "text_a": "text_a_column",
-        "text_b": "text_b_column",
-        "label": "label_column",
-    },
-)
+config_flags.define(custom.TextColumns)
 flags.DEFINE_list(
     "labels",
     None,

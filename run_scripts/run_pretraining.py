@@ -29,26 +29,24 @@ from bert_tf.storage.dialects import AUTHORS
 from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
-flags.DEFINE_string("input_file", None, "Comma list of globs: the records to train on.")
-flags.DEFINE_string(
+config_flags.define_path(
+    "input_file", None, "Comma list of globs: the records to train on."
+)
+config_flags.define_path(
     "eval_input_file",
     None,
     "Comma list of globs: held-out records to evaluate on, such as those that "
     "create_pretraining_data.py --eval_fraction=0.05 writes. Default: --input_file, as "
     "in google-research/bert.",
 )
-flags.DEFINE_string("output_dir", None, "Folder of this run.", required=True)
+config_flags.define_path("output_dir", None, "Folder of this run.", required=True)
 config_flags.define(
     PretrainingConfig, without=("objective", "eval_batch_size", "skip_bad_records")
 )
-_FOR_UNMASKED = "For records of --masking=dynamic. "
 config_flags.define(
     MaskingConfig,
     without=("max_predictions_per_seq",),
-    texts={
-        name: _FOR_UNMASKED + text
-        for name, text in config_flags.descriptions(MaskingConfig).items()
-    },
+    condition="For records of --masking=dynamic. ",
 )
 flags.DEFINE_bool("do_train", False, "Whether to train.")
 flags.DEFINE_bool(

@@ -57,11 +57,12 @@ config_flags.define(AnswerSettings)
 flags.DEFINE_bool(
     "verbose_logging", False, "Flag of google-research/bert; has no effect."
 )
-flags.DEFINE_list(
+config_flags.define_path(
     "average_nbest",
     None,
     "Files nbest_predictions.json of several runs: writes the answers with the highest "
     "mean probability to --output_dir, and runs no model.",
+    is_list=True,
 )
 _PROGRAM = fine_tuning.ProgramFlags(
     splits=False,

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from absl import flags
 
 from bert_tf.cli import fine_tuning
-from bert_tf.program import command_line, startup
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.program.help_text import name_programs
 from bert_tf.storage import files
 from bert_tf.sweeps import results
@@ -40,7 +40,9 @@ flags.DEFINE_multi_string(
     "--grid once for each flag.",
     required=True,
 )
-flags.DEFINE_string("output_dir", None, "Local folder of the sweep.", required=True)
+config_flags.define_path(
+    "output_dir", None, "Local folder of the sweep.", required=True
+)
 flags.DEFINE_integer(
     "seeds",
     1,

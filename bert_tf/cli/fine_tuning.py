@@ -68,7 +68,7 @@ class ProgramFlags:
 def define_flags(program: ProgramFlags) -> None:
     """Defines the flags of a program that other programs for fine-tuning have too."""
     # Data and output.
-    flags.DEFINE_string("output_dir", None, "Folder of this run.", required=True)
+    config_flags.define_path("output_dir", None, "Folder of this run.", required=True)
     config_flags.define(
         DataLocation,
         (
@@ -79,7 +79,7 @@ def define_flags(program: ProgramFlags) -> None:
             "allow_skipped",
         ),
     )
-    flags.DEFINE_string(
+    config_flags.define_path(
         "predict_file",
         None,
         "File for --do_predict, of any name, with or without labels or answers.",
@@ -94,7 +94,7 @@ def define_flags(program: ProgramFlags) -> None:
         False,
         "Check flags and data, and stop before anything is written.",
     )
-    flags.DEFINE_string(
+    config_flags.define_path(
         "export_dir",
         None,
         "Exports the model as a SavedModel that takes raw text, as a new version in "
@@ -122,12 +122,7 @@ def define_flags(program: ProgramFlags) -> None:
 def _define_further_flags(program: ProgramFlags) -> None:
     """Defines the groups of flags that not all programs have."""
     if program.teacher:
-        flags.DEFINE_string(
-            "teacher",
-            None,
-            config_flags.descriptions(DistillationConfig)["teacher"],
-        )
-        config_flags.define(DistillationConfig)
+        config_flags.define(DistillationConfig, defaults={"teacher": None})
     if program.splits:
         config_flags.define(
             DataLocation,
@@ -135,9 +130,7 @@ def _define_further_flags(program: ProgramFlags) -> None:
             texts={"test_file": "The same as --predict_file."},
         )
     if program.head:
-        config_flags.define(
-            HeadConfig, without=("feature_layers",), flag_names={"kind": "head"}
-        )
+        config_flags.define(HeadConfig, without=("feature_layers",))
     if not program.features:
         return
 

@@ -10,7 +10,6 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.export.formats import RUNTIMES
 from bert_tf.program import config_flags
-from bert_tf.program.command_line import FLAG_OF_PARAMETER
 from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.storage.paths import check_output_folder, exists, is_inside
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
@@ -22,15 +21,15 @@ flags.disclaim_key_flags()
 
 def define_model_flags(checkpoint_help: str) -> None:
     """Defines the flags for the model."""
-    flags.DEFINE_string(
+    config_flags.define_path(
         "bert_config_file",
         None,
         "bert_config.json with the architecture; or tiny, mini, small, medium, base or "
         "large: that released size with the entries of --vocab_file. Default: the one "
         "of --init_checkpoint.",
     )
-    flags.DEFINE_string("init_checkpoint", None, checkpoint_help)
-    flags.DEFINE_string(
+    config_flags.define_path("init_checkpoint", None, checkpoint_help)
+    config_flags.define_path(
         "vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint."
     )
     flags.DEFINE_bool(
@@ -47,7 +46,6 @@ def define_training_flags() -> None:
     """Defines the flags for training."""
     config_flags.define(
         TrainingConfig,
-        flag_names=FLAG_OF_PARAMETER,
         without=("num_train_steps", "num_warmup_steps", "data", "time_budget_secs"),
     )
     config_flags.define(RuntimeConfig, without=("stop_on_signals",))
@@ -66,7 +64,7 @@ def define_training_flags() -> None:
 
 def define_exported_model_flags() -> None:
     """Defines the flags for an exported model, of which --model is required."""
-    flags.DEFINE_string(
+    config_flags.define_path(
         "model",
         None,
         "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
@@ -121,9 +119,7 @@ def _profile_steps() -> tuple[int, int] | None:
 
 def training_config(**values: Any) -> TrainingConfig:
     """Returns the settings that affect the trained weights; `values` replace the flags."""
-    return config_flags.build(
-        TrainingConfig, global_batch_size=FLAGS.train_batch_size, **values
-    )
+    return config_flags.build(TrainingConfig, **values)
 
 
 def check_output_dir(inputs: Sequence[str]) -> None:

@@ -5,10 +5,10 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from typing import ClassVar
 
 from bert_tf.corpus import sources, text_formats
 from bert_tf.errors import InputError
+from bert_tf.options import documented, option
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_output_file
 from bert_tf.tokenization.vocabulary import check_casing_file
@@ -31,32 +31,41 @@ class Block:
     line: int
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class TextSource:
     """The files or the data set to read.
-
-    Attributes:
-        input_file: Comma-separated list of globs; "-" is standard input.
-        input_format: Format of the files. auto: determined by the ending of each file
-            name (.jsonl, .tfrecord, .parquet, also with .gz or .bz2; all other endings
-            are text), and wikiextractor for text files that begin with <doc id=.
-        tfds_name: Data set and split of tensorflow-datasets, such as lm1b:train,
-            instead of input_file.
-        text_feature: JSON key, tf.train.Example feature or Parquet column that holds
-            the text; not used for text files.
-        tfds_data_dir: Folder of prepared tensorflow-datasets. If not given, the default
-            folder of tensorflow-datasets.
 
     Raises:
         InputError: Neither `input_file` nor `tfds_name` is given, or both are given.
     """
 
-    CHOICES: ClassVar = {"input_format": ("auto", *text_formats.FORMATS)}
-    input_file: str | None = None
-    input_format: str = "auto"
-    tfds_name: str | None = None
-    text_feature: str = "text"
-    tfds_data_dir: str | None = None
+    input_file: str | None = option(
+        None, 'Comma-separated list of globs; "-" is standard input.', is_path=True
+    )
+    input_format: str = option(
+        "auto",
+        "Format of the files. auto: determined by the ending of each file name "
+        "(.jsonl, .tfrecord, .parquet, also with .gz or .bz2; all other endings are "
+        "text), and wikiextractor for text files that begin with <doc id=.",
+        choices=("auto", *text_formats.FORMATS),
+    )
+    tfds_name: str | None = option(
+        None,
+        "Data set and split of tensorflow-datasets, such as lm1b:train, instead of "
+        "input_file.",
+    )
+    text_feature: str = option(
+        "text",
+        "JSON key, tf.train.Example feature or Parquet column that holds the text; "
+        "not used for text files.",
+    )
+    tfds_data_dir: str | None = option(
+        None,
+        "Folder of prepared tensorflow-datasets. If not given, the default folder of "
+        "tensorflow-datasets.",
+        is_path=True,
+    )
 
     def __post_init__(self) -> None:
         if bool(self.input_file) == bool(self.tfds_name):

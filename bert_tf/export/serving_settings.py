@@ -5,11 +5,18 @@ import it.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-from bert_tf.errors import InputError, check_at_least, check_choice, store_plain_values
+from bert_tf.errors import (
+    InputError,
+    check_at_least,
+    check_choice,
+    check_choices,
+    store_plain_values,
+)
 from bert_tf.export.formats import FILE_FORMATS, FORMATS
+from bert_tf.options import documented, option
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
 # The class in a module of `served` for each task, as a text, because they import
@@ -28,72 +35,89 @@ _PRECISIONS = FORMATS["saved_model"].precisions
 _BOTH = ("saved_model", "tflite")
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class ServingSettings:
     """The settings of an export that the checkpoint does not determine.
 
     A setting that is None has the default that its description names.
 
-    Attributes:
-        task: Default: the task that the checkpoint was trained for.
-        format: A SavedModel for TensorFlow Serving, TFLite files for phones and CPUs,
-            both, or ONNX files for ONNX Runtime and Triton.
-        precision: The dtype of the weights and of the computation of the SavedModel,
-            float32 or bfloat16.
-        max_seq_length: Longer texts are truncated to this number of tokens, or split
-            into windows (tasks span and tagging, and classifiers that were trained with
-            windows). Default: as in the training, or 128.
-        null_score_diff_threshold: Task span: the answer is empty if the score of no
-            answer minus the score of the best answer is greater. Default: the value in
-            squad_threshold.json of the run, or that of the training.
-        pooling: Task embedding: the mean of all tokens, or the first token. Default:
-            that of a folder of sentence-transformers, or mean.
-        normalize: Task embedding: whether the vectors have length 1. Default: that of a
-            folder of sentence-transformers, or true.
-        prompt_name: Task embedding: the name of the prompt, of a folder of
-            sentence-transformers, that is put before each text; "" for none. Default:
-            the default_prompt_name of the folder.
-        top_k: Task fill_mask: the number of tokens for each [MASK].
-        tflite_precisions: The dtypes of the weights of the TFLite files, one file each:
-            float32, float16, int8.
-        tflite_length: The TFLite files take sequences of exactly this number of tokens,
-            whatever `max_seq_length` is, for accelerators that need fixed shapes.
-            Default: any number.
-        tflite_text_input: Write also TFLite files that contain the tokenizer and take
-            texts. They need the operations of tensorflow-text. For classification,
-            regression, multi_label and embedding.
-        onnx_precisions: The dtypes of the weights of the ONNX files, one file each:
-            float32, int8.
-
     Raises:
         InputError: A value is not known or is out of range, or has no effect for the
             format.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
-        "task": tuple(TASKS),
-        "format": (*FORMATS, "both"),
-        "pooling": POOLINGS,
-    }
-    task: str | None = None
-    format: str = "saved_model"
-    precision: str = _PRECISIONS[0]
-    max_seq_length: int | None = None
-    null_score_diff_threshold: float | None = None
-    pooling: str | None = None
-    normalize: bool | None = None
-    prompt_name: str | None = None
-    top_k: int = 10
-    tflite_precisions: Sequence[str] = FORMATS["tflite"].precisions
-    tflite_length: int | None = None
-    tflite_text_input: bool = False
-    onnx_precisions: Sequence[str] = FORMATS["onnx"].precisions
+    task: str | None = option(
+        None,
+        "Default: the task that the checkpoint was trained for.",
+        choices=tuple(TASKS),
+    )
+    format: str = option(
+        "saved_model",
+        "A SavedModel for TensorFlow Serving, TFLite files for phones and CPUs, "
+        "both, or ONNX files for ONNX Runtime and Triton.",
+        choices=(*FORMATS, "both"),
+    )
+    precision: str = option(
+        _PRECISIONS[0],
+        "The dtype of the weights and of the computation of the SavedModel, float32 "
+        "or bfloat16.",
+    )
+    max_seq_length: int | None = option(
+        None,
+        "Longer texts are truncated to this number of tokens, or split into windows "
+        "(tasks span and tagging, and classifiers that were trained with windows). "
+        "Default: as in the training, or 128.",
+    )
+    null_score_diff_threshold: float | None = option(
+        None,
+        "Task span: the answer is empty if the score of no answer minus the score of "
+        "the best answer is greater. Default: the value in squad_threshold.json of "
+        "the run, or that of the training.",
+    )
+    pooling: str | None = option(
+        None,
+        "Task embedding: the mean of all tokens, or the first token. Default: that "
+        "of a folder of sentence-transformers, or mean.",
+        choices=POOLINGS,
+    )
+    normalize: bool | None = option(
+        None,
+        "Task embedding: whether the vectors have length 1. Default: that of a "
+        "folder of sentence-transformers, or true.",
+    )
+    prompt_name: str | None = option(
+        None,
+        "Task embedding: the name of the prompt, of a folder of "
+        'sentence-transformers, that is put before each text; "" for none. Default: '
+        "the default_prompt_name of the folder.",
+    )
+    top_k: int = option(10, "Task fill_mask: the number of tokens for each [MASK].")
+    tflite_precisions: Sequence[str] = option(
+        FORMATS["tflite"].precisions,
+        "The dtypes of the weights of the TFLite files, one file each: float32, "
+        "float16, int8.",
+    )
+    tflite_length: int | None = option(
+        None,
+        "The TFLite files take sequences of exactly this number of tokens, whatever "
+        "`max_seq_length` is, for accelerators that need fixed shapes. Default: any "
+        "number.",
+    )
+    tflite_text_input: bool = option(
+        False,
+        "Write also TFLite files that contain the tokenizer and take texts. They "
+        "need the operations of tensorflow-text. For classification, regression, "
+        "multi_label and embedding.",
+    )
+    onnx_precisions: Sequence[str] = option(
+        FORMATS["onnx"].precisions,
+        "The dtypes of the weights of the ONNX files, one file each: float32, int8.",
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)
-        if self.task is not None:
-            check_choice(tuple(TASKS), "task", self.task)
-        check_choice(self.CHOICES["format"], "format", self.format)
+        check_choices(self)
         check_choice(_PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
         for name in FILE_FORMATS:

@@ -3,34 +3,15 @@
 import dataclasses
 
 from bert_tf.errors import InputError, check_between, store_plain_values
+from bert_tf.options import documented, option
 
 _MAX_COUNT = 99_999
 
 
+@documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
     """Which tokens of a sequence are predicted, and what replaces them in the input.
-
-    Attributes:
-        do_whole_word_mask: Whether to mask either all tokens of a word or none of them.
-        max_predictions_per_seq: Largest number of masked tokens in a sequence, P.
-        masked_lm_prob: Share of the tokens to mask, in [0, 1]. The model predicts the
-            masked tokens.
-        mask_token_prob: Share of the masked tokens that are replaced by [MASK], in [0,
-            1].
-        random_token_prob: Share of the masked tokens that are replaced by a random
-            token, in [0, 1]. The remaining masked tokens are not changed.
-        max_ngram_size: Largest number of adjacent words that are masked as a unit. With
-            1, each word is masked on its own, as in google-research/bert.
-        round_half_up: Whether to round up a number of masked tokens that ends in .5,
-            for example 4.5 to 5. If false, such a number is rounded to the nearest even
-            number, for example 4.5 to 4, as google-research/bert does in Python 3.
-        keep_words_apart_at_sep: With do_whole_word_mask: whether the first token of
-            text B always starts a new word. If false, a "##" token at the start of B
-            belongs to the last word of text A, as in google-research/bert.
-        replace_whole_words: With do_whole_word_mask: whether one draw per word decides
-            if the tokens of the word become [MASK], become random tokens or do not
-            change. If false, there is one draw per token, as in google-research/bert.
 
     Raises:
         InputError: A value is outside its range. The message contains the name and the
@@ -39,15 +20,47 @@ class MaskingConfig:
     Source: google-research/bert `create_pretraining_data.py`, its flags and defaults.
     """
 
-    do_whole_word_mask: bool = False
-    max_predictions_per_seq: int = 20
-    masked_lm_prob: float = 0.15
-    mask_token_prob: float = 0.8
-    random_token_prob: float = 0.1
-    max_ngram_size: int = 1
-    round_half_up: bool = False
-    keep_words_apart_at_sep: bool = False
-    replace_whole_words: bool = False
+    do_whole_word_mask: bool = option(
+        False, "Whether to mask either all tokens of a word or none of them."
+    )
+    max_predictions_per_seq: int = option(
+        20, "Largest number of masked tokens in a sequence, P."
+    )
+    masked_lm_prob: float = option(
+        0.15,
+        "Share of the tokens to mask, in [0, 1]. The model predicts the masked tokens.",
+    )
+    mask_token_prob: float = option(
+        0.8, "Share of the masked tokens that are replaced by [MASK], in [0, 1]."
+    )
+    random_token_prob: float = option(
+        0.1,
+        "Share of the masked tokens that are replaced by a random token, in [0, 1]. "
+        "The remaining masked tokens are not changed.",
+    )
+    max_ngram_size: int = option(
+        1,
+        "Largest number of adjacent words that are masked as a unit. With 1, each "
+        "word is masked on its own, as in google-research/bert.",
+    )
+    round_half_up: bool = option(
+        False,
+        "Whether to round up a number of masked tokens that ends in .5, for example "
+        "4.5 to 5. If false, such a number is rounded to the nearest even number, "
+        "for example 4.5 to 4, as google-research/bert does in Python 3.",
+    )
+    keep_words_apart_at_sep: bool = option(
+        False,
+        "With do_whole_word_mask: whether the first token of text B always starts a "
+        'new word. If false, a "##" token at the start of B belongs to the last word '
+        "of text A, as in google-research/bert.",
+    )
+    replace_whole_words: bool = option(
+        False,
+        "With do_whole_word_mask: whether one draw per word decides if the tokens of "
+        "the word become [MASK], become random tokens or do not change. If false, "
+        "there is one draw per token, as in google-research/bert.",
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

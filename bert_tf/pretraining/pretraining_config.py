@@ -4,8 +4,7 @@ Does not import TensorFlow, so that programs can show the defaults quickly.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import (
@@ -15,42 +14,51 @@ from bert_tf.errors import (
     store_plain_values,
 )
 from bert_tf.masking.dynamic_masks import DynamicMasks
+from bert_tf.options import documented, option
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 _MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class PretrainingConfig:
     """The objective of pretraining, and how records are read.
-
-    Attributes:
-        objective: mlm_nsp: the objective of BERT. mlm: without next-sentence
-            prediction. causal: left-to-right language model with causal attention;
-            create its records with --objective=causal.
-        max_seq_length: Length of the sequences in the records. Default: that in the
-            manifest next to the records, else 128.
-        max_predictions_per_seq: Number of masked positions per sequence in the records.
-            Default: that in the manifest next to the records, else 20.
-        eval_batch_size: Examples per batch in evaluations.
-        max_eval_steps: Maximum number of batches in an evaluation; 0 means all.
-        shuffle_buffer_size: Size of the shuffle buffer in examples, at most 2^24.
-        skip_bad_records: Check all records first; replace damaged files by copies in
-            `output_dir` without the damaged records. If the length field of a record is
-            damaged, the copy ends before it.
 
     Raises:
         InputError: A value is out of range.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"objective": OBJECTIVES}
-    objective: str = "mlm_nsp"
-    max_seq_length: int | None = None
-    max_predictions_per_seq: int | None = None
-    eval_batch_size: int = 8
-    max_eval_steps: int = 100
-    shuffle_buffer_size: int = 10000
-    skip_bad_records: bool = False
+    objective: str = option(
+        "mlm_nsp",
+        "mlm_nsp: the objective of BERT. mlm: without next-sentence prediction. "
+        "causal: left-to-right language model with causal attention; create its "
+        "records with --objective=causal.",
+        choices=OBJECTIVES,
+    )
+    max_seq_length: int | None = option(
+        None,
+        "Length of the sequences in the records. Default: that in the manifest next "
+        "to the records, else 128.",
+    )
+    max_predictions_per_seq: int | None = option(
+        None,
+        "Number of masked positions per sequence in the records. Default: that in "
+        "the manifest next to the records, else 20.",
+    )
+    eval_batch_size: int = option(8, "Examples per batch in evaluations.")
+    max_eval_steps: int = option(
+        100, "Maximum number of batches in an evaluation; 0 means all."
+    )
+    shuffle_buffer_size: int = option(
+        10000, "Size of the shuffle buffer in examples, at most 2^24."
+    )
+    skip_bad_records: bool = option(
+        False,
+        "Check all records first; replace damaged files by copies in `output_dir` "
+        "without the damaged records. If the length field of a record is damaged, "
+        "the copy ends before it.",
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

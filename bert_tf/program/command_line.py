@@ -23,17 +23,12 @@ from absl import logging as absl_logging
 from bert_tf import backend, progress
 from bert_tf.errors import InputError, TrainingInterrupted, visible
 from bert_tf.program import startup
+from bert_tf.program.config_flags import FLAG_NAMES, PATHS
 from bert_tf.program.help_text import REQUIRED, help_text, name_programs
 from bert_tf.storage.paths import check_utf8
 
 EXIT_OK = 0
 EXIT_INPUT = 2
-# The name of the flag for each library parameter whose flag has another name.
-FLAG_OF_PARAMETER = {"global_batch_size": "train_batch_size"}
-# The names of the flags that have paths as values.
-_PATH_FLAG = re.compile(
-    r"(^|_)(file|dirs?|checkpoint|model|teacher|from|to|data|nbest)$|^examples$"
-)
 # What editors of Windows write at the start of a file, here of flags.
 _MARK = "\ufeff"
 _NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
@@ -172,7 +167,7 @@ def _as_text(value: Any) -> str:
 
 
 def _path_flags() -> Iterator[str]:
-    return filter(_PATH_FLAG.search, flags.FLAGS)
+    return filter(PATHS.__contains__, flags.FLAGS)
 
 
 @contextlib.contextmanager
@@ -262,7 +257,7 @@ def _name_flags(message: str) -> str:
     """
 
     def replace(match: re.Match[str]) -> str:
-        name = FLAG_OF_PARAMETER.get(match[0], match[0])
+        name = FLAG_NAMES.get(match[0], match[0])
         ends = ("=", *([" must be", " has no"] if match.start() == 0 else []))
         is_parameter = "_" in name or message.startswith(ends, match.end())
         return f"--{name}" if name in flags.FLAGS and is_parameter else match[0]
@@ -320,7 +315,7 @@ def _expand_home(value: Any) -> Any:
     return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value
 
 
-# Before a program defines its flags, which docstrings describe.
+# Before anything else: --help prints the docstring of the program.
 try:
     backend.check_docstrings()
 except InputError as error:

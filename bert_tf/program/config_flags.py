@@ -1,12 +1,11 @@
-"""Defines flags from the fields of dataclasses, and builds dataclasses from flags."""
+"""Defines flags from the options of configs, and builds configs from flags."""
 
 import collections.abc
 import dataclasses
-import inspect
 import re
 import types
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from absl import flags
@@ -20,42 +19,70 @@ _DEFINE = {
 _LISTS = (collections.abc.Sequence, tuple, list)
 
 
+# The flags whose values are paths, or comma lists of paths.
+PATHS = {"log_dir"}  # of absl
+# The names of the flags for options that have other names in messages.
+FLAG_NAMES: dict[str, str] = {}
+
+
 def define(
     config_class: Any,
     names: Collection[str] = (),
     without: Collection[str] = (),
-    flag_names: Mapping[str, str] = {},
     defaults: Mapping[str, Any] = {},
     texts: Mapping[str, str] = {},
+    condition: str = "",
 ) -> None:
-    """Defines a flag for each field of a dataclass, with its default and description.
+    """Defines a flag for each option of a config; see `bert_tf.options`.
 
-    The section "Attributes:" of the docstrings of the class and its base classes
-    describes the fields. A class attribute CHOICES may map names of fields to allowed
-    values. A field without a default gets no flag. In all arguments, a field is given
-    by its name.
+    In all arguments, an option is given by the name of its field. An option without a
+    default gets no flag.
 
     Args:
-        names: The fields that get a flag. If empty, all fields get one.
-        flag_names: For fields whose flag has another name, that name.
+        names: The options that get a flag. If empty, all options get one.
+        texts: Descriptions instead of those of the options.
+        condition: The text before each description.
     """
-    described = {**descriptions(config_class, flag_names), **texts}
-    choices = getattr(config_class, "CHOICES", {})
-    for field in dataclasses.fields(config_class):
-        if field.name in without or field.default is dataclasses.MISSING:
-            continue
-        if names and field.name not in names:
-            continue
-        flag = flag_names.get(field.name, field.name)
+    fields = dataclasses.fields(config_class)
+    for field in fields:
+        flag = field.metadata.get("flag", field.name)
+        # In messages, a part of the name of a flag may also be a word or a column.
+        if field.name not in flag:
+            FLAG_NAMES[field.name] = flag
         default = defaults.get(field.name, field.default)
+        if (
+            default is dataclasses.MISSING
+            or field.name in without
+            or (names and field.name not in names)
+        ):
+            continue
+
+        # absl has a function for each kind of flag.
+        text = condition + texts.get(field.name, _text(field, fields))
         kind = _kind(field.type)
-        if field.name in choices:
-            flags.DEFINE_enum(flag, default, choices[field.name], described[field.name])
+        if choices := field.metadata["choices"]:
+            flags.DEFINE_enum(flag, default, choices, text)
         elif typing.get_origin(kind) in _LISTS:
-            flags.DEFINE_list(flag, default and list(default), described[field.name])
+            flags.DEFINE_list(flag, default and list(default), text)
         else:
             define_flag: Any = _DEFINE.get(kind, flags.DEFINE_string)
-            define_flag(flag, default, described[field.name])
+            define_flag(flag, default, text)
+        if field.metadata["is_path"]:
+            PATHS.add(flag)
+
+
+def define_path(
+    name: str, *arguments: Any, is_list: bool = False, **named: Any
+) -> None:
+    """Defines a flag whose value is a path, or a comma list of paths.
+
+    Args:
+        arguments: Those of `flags.DEFINE_string`, as `named`.
+        is_list: Whether the value is a list of paths.
+    """
+    define_flag: Any = flags.DEFINE_list if is_list else flags.DEFINE_string
+    define_flag(name, *arguments, **named)
+    PATHS.add(name)
 
 
 def _kind(annotation: Any) -> Any:
@@ -67,31 +94,28 @@ def _kind(annotation: Any) -> Any:
     return annotation
 
 
-def descriptions(
-    config_class: Any, flag_names: Mapping[str, str] = {}
-) -> dict[str, str]:
-    """Returns the description of each field for a flag, with `name` as --name."""
-    # Those of a base class come first.
-    classes = filter(dataclasses.is_dataclass, reversed(config_class.__mro__))
-    section = "\n".join(inspect.getdoc(each) or "" for each in classes)
-    entries = re.findall(r"^    (\w+(?:, \w+)*): (.+(?:\n {8}.+)*)", section, re.M)
-    fields = {field.name for field in dataclasses.fields(config_class)}
+def _text(field: Any, fields: Sequence[Any]) -> str:
+    """Returns the description of an option, with `name` as --name."""
+    names: dict[str, str] = {
+        other.name: other.metadata.get("flag", other.name) for other in fields
+    }
 
     def name(match: re.Match[str]) -> str:
-        flag = flag_names.get(match[1], match[1])
-        return f"--{flag}" if match[1] in fields or flag in flags.FLAGS else match[1]
+        flag = names.get(match[1], match[1])
+        return f"--{flag}" if match[1] in names or flag in flags.FLAGS else flag
 
-    texts = {
-        names: re.sub(r"`([\w.]+)`", name, " ".join(text.split()))
-        for names, text in entries
-    }
-    return {each: text for names, text in texts.items() for each in names.split(", ")}
+    return re.sub(r"`([\w.]+)`", name, str(field.metadata["text"]))
 
 
 def build(config_class: Any, **values: Any) -> Any:
-    """Builds a dataclass from `values` and, for the other fields, the flags of the same names."""
-    names = (field.name for field in dataclasses.fields(config_class))
+    """Builds a config from `values` and, for other options, from the flags."""
+    flag_names = {
+        field.name: field.metadata.get("flag", field.name)
+        for field in dataclasses.fields(config_class)
+    }
     from_flags = {
-        name: flags.FLAGS[name].value for name in names if name in flags.FLAGS
+        name: flags.FLAGS[flag].value
+        for name, flag in flag_names.items()
+        if flag in flags.FLAGS
     }
     return config_class(**{**from_flags, **values})

@@ -4,11 +4,12 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 from bert_tf.corpus import text_formats
 from bert_tf.errors import InputError, check_between, check_choices
 from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.options import documented, option
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 # Counts from 1 to 99,999, which is the largest number of a shard in a file name.
@@ -18,6 +19,7 @@ _COUNTS = ("dupe_factor", "num_output_shards")
 _VERSION = 2
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class RecordsConfig(MaskingConfig):
     """The settings that determine the bytes of the records.
@@ -26,54 +28,6 @@ class RecordsConfig(MaskingConfig):
 
     The settings of `MaskingConfig` have no effect with `masking` = dynamic.
 
-    Attributes:
-        vocab_file: The vocabulary, one token per line.
-        do_lower_case: Whether to lower-case the text: true for uncased models, false
-            for cased. If not given: the casing that train_vocabulary wrote next to the
-            vocabulary; without it, false if at least 1 % of the entries have upper-case
-            letters, and else true.
-        masking: static: the records contain the masks, as in google-research/bert.
-            dynamic: the records contain unmasked sequences, and the training makes new
-            masks in each epoch.
-        max_seq_length: Length of a sequence, S, in tokens.
-        random_seed: Seed of all random draws; any integer.
-        dupe_factor: Number of passes over the input. Each pass has its own random
-            draws.
-        short_seq_prob: Probability that a document is cut into shorter sequences, in
-            [0, 1].
-        objective: Training objective. mlm_nsp: masked tokens and next sentence, as in
-            BERT. mlm: masked tokens only. causal: no masked tokens, for a left-to-right
-            model.
-        input_format: Format of the input. auto: by the extension of each file name
-            (.jsonl, .tfrecord, .parquet, also with .gz or .bz2; other files are text),
-            and wikiextractor for text files that begin with <doc id=.
-        tfds_name: Data set and split of tensorflow-datasets to read instead of
-            input_file, such as imdb_reviews:train.
-        tfds_data_dir: Folder that contains the prepared data sets of
-            tensorflow-datasets; empty for the default folder of tensorflow-datasets.
-        text_feature: Name of the JSON key, feature or column that contains the text.
-            Not used for text files.
-        split_sentences: Whether to split each line of the input into sentences. If
-            false, each line is one sentence.
-        eval_fraction: Share of the documents to hold out for evaluation, in [0, 1). The
-            records of the held-out documents are written to separate files.
-        num_output_shards: Number of files to write the training records to.
-        compression: Compression of the record files; empty for none.
-        break_documents_at_files: Whether the end of a text file ends a document. If
-            false, the last document of a file continues in the next file unless a blank
-            line ends the document, as in google-research/bert.
-        same_document_label: Label of a pair if ten draws of a random document for text
-            B all gave the document of text A. random: label 1, as in
-            google-research/bert. next: label 0. never: the document of text A is
-            excluded from the draws.
-        allow_truncation: Whether truncation may remove more than half of the tokens. If
-            false, such an input is refused. This setting does not change the bytes of
-            records.
-        segment_bytes: Size of a segment in bytes. A segment is a part of the input that
-            is read and paired as one unit of work.
-        pool_bytes: Number of bytes of text from which the random next sentences of one
-            segment are drawn.
-
     Raises:
         InputError: A value is outside its range. The message contains the name and the
             value.
@@ -81,34 +35,105 @@ class RecordsConfig(MaskingConfig):
     Source: google-research/bert `create_pretraining_data.py`, its flags and defaults.
     """
 
-    CHOICES: ClassVar = {
-        "masking": ("static", "dynamic"),
-        "objective": OBJECTIVES,
-        "input_format": ("auto", *text_formats.FORMATS, "tfds"),
-        "compression": ("", "gzip"),
-        "same_document_label": ("random", "next", "never"),
-    }
-    vocab_file: str
-    do_lower_case: bool | None = None
-    masking: str = "static"
-    max_seq_length: int = 128
-    random_seed: int = 12345
-    dupe_factor: int = 10
-    short_seq_prob: float = 0.1
-    objective: str = "mlm_nsp"
-    input_format: str = "auto"
-    tfds_name: str = ""
-    tfds_data_dir: str = ""
-    text_feature: str = "text"
-    split_sentences: bool = False
-    eval_fraction: float = 0.0
-    num_output_shards: int = 1
-    compression: str = ""
-    break_documents_at_files: bool = False
-    same_document_label: str = "random"
-    allow_truncation: bool = False
-    segment_bytes: int = 4 << 20
-    pool_bytes: int = 64 << 20
+    vocab_file: str = option(
+        dataclasses.MISSING, "The vocabulary, one token per line.", is_path=True
+    )
+    do_lower_case: bool | None = option(
+        None,
+        "Whether to lower-case the text: true for uncased models, false for cased. "
+        "If not given: the casing that train_vocabulary wrote next to the "
+        "vocabulary; without it, false if at least 1 % of the entries have "
+        "upper-case letters, and else true.",
+    )
+    masking: str = option(
+        "static",
+        "static: the records contain the masks, as in google-research/bert. dynamic: "
+        "the records contain unmasked sequences, and the training makes new masks in "
+        "each epoch.",
+        choices=("static", "dynamic"),
+    )
+    max_seq_length: int = option(128, "Length of a sequence, S, in tokens.")
+    random_seed: int = option(12345, "Seed of all random draws; any integer.")
+    dupe_factor: int = option(
+        10, "Number of passes over the input. Each pass has its own random draws."
+    )
+    short_seq_prob: float = option(
+        0.1, "Probability that a document is cut into shorter sequences, in [0, 1]."
+    )
+    objective: str = option(
+        "mlm_nsp",
+        "Training objective. mlm_nsp: masked tokens and next sentence, as in BERT. "
+        "mlm: masked tokens only. causal: no masked tokens, for a left-to-right "
+        "model.",
+        choices=OBJECTIVES,
+    )
+    input_format: str = option(
+        "auto",
+        "Format of the input. auto: by the extension of each file name (.jsonl, "
+        ".tfrecord, .parquet, also with .gz or .bz2; other files are text), and "
+        "wikiextractor for text files that begin with <doc id=.",
+        choices=("auto", *text_formats.FORMATS, "tfds"),
+    )
+    tfds_name: str = option(
+        "",
+        "Data set and split of tensorflow-datasets to read instead of input_file, "
+        "such as imdb_reviews:train.",
+    )
+    tfds_data_dir: str = option(
+        "",
+        "Folder that contains the prepared data sets of tensorflow-datasets; empty "
+        "for the default folder of tensorflow-datasets.",
+        is_path=True,
+    )
+    text_feature: str = option(
+        "text",
+        "Name of the JSON key, feature or column that contains the text. Not used "
+        "for text files.",
+    )
+    split_sentences: bool = option(
+        False,
+        "Whether to split each line of the input into sentences. If false, each line "
+        "is one sentence.",
+    )
+    eval_fraction: float = option(
+        0.0,
+        "Share of the documents to hold out for evaluation, in [0, 1). The records "
+        "of the held-out documents are written to separate files.",
+    )
+    num_output_shards: int = option(
+        1, "Number of files to write the training records to."
+    )
+    compression: str = option(
+        "", "Compression of the record files; empty for none.", choices=("", "gzip")
+    )
+    break_documents_at_files: bool = option(
+        False,
+        "Whether the end of a text file ends a document. If false, the last document "
+        "of a file continues in the next file unless a blank line ends the document, "
+        "as in google-research/bert.",
+    )
+    same_document_label: str = option(
+        "random",
+        "Label of a pair if ten draws of a random document for text B all gave the "
+        "document of text A. random: label 1, as in google-research/bert. next: "
+        "label 0. never: the document of text A is excluded from the draws.",
+        choices=("random", "next", "never"),
+    )
+    allow_truncation: bool = option(
+        False,
+        "Whether truncation may remove more than half of the tokens. If false, such "
+        "an input is refused. This setting does not change the bytes of records.",
+    )
+    segment_bytes: int = option(
+        4 << 20,
+        "Size of a segment in bytes. A segment is a part of the input that is read "
+        "and paired as one unit of work.",
+    )
+    pool_bytes: int = option(
+        64 << 20,
+        "Number of bytes of text from which the random next sentences of one segment "
+        "are drawn.",
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

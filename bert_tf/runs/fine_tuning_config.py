@@ -16,6 +16,7 @@ from bert_tf.errors import (
     store_plain_values,
 )
 from bert_tf.head_config import HeadConfig
+from bert_tf.options import documented, option
 from bert_tf.tasks.task import DEFAULT_LENGTH
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
@@ -26,34 +27,36 @@ FEATURE_DTYPES = ("float16", "float32")
 ClassWeights = str | Mapping[str, float]
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class FineTuningConfig:
     """The settings of fine-tuning that are not in `TrainingConfig` or `RuntimeConfig`.
-
-    Attributes:
-        max_seq_length: Longer sequences are truncated to this number of tokens.
-        num_train_epochs: Passes over the train split, above 0 and at most 1,000,000.
-        warmup_proportion: Share of the steps in which the learning rate rises.
-        eval_batch_size: Examples per batch in evaluations.
-        predict_batch_size: Examples per batch in predictions.
-        class_weights: Weights of the labels in the training loss, for uneven classes.
-            balanced: the number of train examples, divided by the number of classes and
-            by that of the examples of the class. Or label=weight, separated by commas,
-            such as spam=4,ham=1; other labels have 1 (in Python also a dict). The
-            weights are divided by their mean over the train examples, or over the words
-            of named entities. Evaluations have no weights. Only for tasks that give one
-            label to each text or word.
 
     Raises:
         InputError: A value is out of range.
     """
 
-    max_seq_length: int = DEFAULT_LENGTH
-    num_train_epochs: float = 3.0
-    warmup_proportion: float = 0.1
-    eval_batch_size: int = 8
-    predict_batch_size: int = 8
-    class_weights: ClassWeights | None = None
+    max_seq_length: int = option(
+        DEFAULT_LENGTH, "Longer sequences are truncated to this number of tokens."
+    )
+    num_train_epochs: float = option(
+        3.0, "Passes over the train split, above 0 and at most 1,000,000."
+    )
+    warmup_proportion: float = option(
+        0.1, "Share of the steps in which the learning rate rises."
+    )
+    eval_batch_size: int = option(8, "Examples per batch in evaluations.")
+    predict_batch_size: int = option(8, "Examples per batch in predictions.")
+    class_weights: ClassWeights | None = option(
+        None,
+        "Weights of the labels in the training loss, for uneven classes. balanced: "
+        "the number of train examples, divided by the number of classes and by that "
+        "of the examples of the class. Or label=weight, separated by commas, such as "
+        "spam=4,ham=1; other labels have 1 (in Python also a dict). The weights are "
+        "divided by their mean over the train examples, or over the words of named "
+        "entities. Evaluations have no weights. Only for tasks that give one label "
+        "to each text or word.",
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)
@@ -135,30 +138,10 @@ class FeatureSettings:
             )
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class DistillationConfig:
     """The settings of a training with a teacher, from which a small model learns.
-
-    Attributes:
-        teacher: The fine-tuned model whose outputs the model learns too: the folder of
-            a run of the same task with the same labels, and with the vocabulary of the
-            model. Its outputs for the training examples are computed once.
-        distillation_temperature: The logits of teacher and model are divided by this
-            number, from 0.01 to 1000, so that small probabilities count more. Without
-            effect in regression.
-        distillation_weight: Share of the teacher in the training loss, from 0 to 1. 1:
-            the labels have no effect.
-        unlabelled_file: Further training examples, in the format of the train file,
-            whose labels or answers, if there are any, are ignored: the model learns
-            only the outputs of the teacher for them. An epoch contains the examples of
-            both files.
-        init_layers: The Transformer blocks of the teacher, counted from 0, from which
-            the model is built, such as 0,2,4. It also has the embeddings, the pooler
-            and the head of the teacher, and needs no initial checkpoint or config.
-        feature_cache_dir: Local folder of the outputs of `teacher` and, with a frozen
-            encoder, of its hidden states, which are computed once. Runs with the same
-            data, teacher and encoder can share it. Default: features/ in the folder of
-            the run.
 
     Raises:
         InputError: A value is out of range.
@@ -169,12 +152,43 @@ class DistillationConfig:
     (arXiv:1910.01108), section 3, for the choice of layers.
     """
 
-    teacher: Path
-    distillation_temperature: float = 2.0
-    distillation_weight: float = 0.9
-    unlabelled_file: Path | None = None
-    init_layers: tuple[int, ...] | None = None
-    feature_cache_dir: Path | None = None
+    teacher: Path = option(
+        dataclasses.MISSING,
+        "The fine-tuned model whose outputs the model learns too: the folder of a "
+        "run of the same task with the same labels, and with the vocabulary of the "
+        "model. Its outputs for the training examples are computed once.",
+        is_path=True,
+    )
+    distillation_temperature: float = option(
+        2.0,
+        "The logits of teacher and model are divided by this number, from 0.01 to "
+        "1000, so that small probabilities count more. Without effect in regression.",
+    )
+    distillation_weight: float = option(
+        0.9,
+        "Share of the teacher in the training loss, from 0 to 1. 1: the labels have "
+        "no effect.",
+    )
+    unlabelled_file: Path | None = option(
+        None,
+        "Further training examples, in the format of the train file, whose labels or "
+        "answers, if there are any, are ignored: the model learns only the outputs "
+        "of the teacher for them. An epoch contains the examples of both files.",
+        is_path=True,
+    )
+    init_layers: tuple[int, ...] | None = option(
+        None,
+        "The Transformer blocks of the teacher, counted from 0, from which the model "
+        "is built, such as 0,2,4. It also has the embeddings, the pooler and the "
+        "head of the teacher, and needs no initial checkpoint or config.",
+    )
+    feature_cache_dir: Path | None = option(
+        None,
+        "Local folder of the outputs of `teacher` and, with a frozen encoder, of its "
+        "hidden states, which are computed once. Runs with the same data, teacher "
+        "and encoder can share it. Default: features/ in the folder of the run.",
+        is_path=True,
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

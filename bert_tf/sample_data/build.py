@@ -1,15 +1,16 @@
 """Builds the sample data: corpus, classification set, and statistics of both."""
 
+import dataclasses
 import itertools
 import os
 import pathlib
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bert_tf.errors import InputError, check_at_least, check_between
+from bert_tf.options import documented, option
 from bert_tf.sample_data import documentation, sentences, splits
 from bert_tf.sample_data.classification_set import (
     CLASSIFICATION_COLUMNS,
@@ -26,30 +27,35 @@ _MAX_PER_LABEL = {"train": 2_000, "dev": 200, "test": 200}
 README = pathlib.Path(__file__).parent / "README.txt"
 
 
-@dataclass(frozen=True)
+@documented
+@dataclasses.dataclass(frozen=True)
 class SampleDataConfig:
-    """The settings of the program that makes the sample data.
+    """The settings of the program that makes the sample data."""
 
-    Attributes:
-        output_dir: The folder to write.
-        max_documents: The maximum number of docstrings to read. 0 means all docstrings
-            of all libraries. A positive limit makes the run shorter. The run then reads
-            only the six libraries of the classification set.
-        heldout_fraction: The share of the text that is held out from training, in
-            [0.001, 0.5]. One half is for the dev sets, the other half for the test
-            sets. The held-out corpus contains both halves.
-        seed: Seed of the train/dev/test split and of the selection of examples.
-        num_workers: The number of processes that read source files. The sample data
-            does not depend on this number.
-        overwrite: Whether to replace existing sample data in the folder.
-    """
-
-    output_dir: str
-    max_documents: int = 0
-    heldout_fraction: float = 0.1
-    seed: int = 12345
-    num_workers: int = 2
-    overwrite: bool = False
+    output_dir: str = option(dataclasses.MISSING, "The folder to write.", is_path=True)
+    max_documents: int = option(
+        0,
+        "The maximum number of docstrings to read. 0 means all docstrings of all "
+        "libraries. A positive limit makes the run shorter. The run then reads only "
+        "the six libraries of the classification set.",
+    )
+    heldout_fraction: float = option(
+        0.1,
+        "The share of the text that is held out from training, in [0.001, 0.5]. One "
+        "half is for the dev sets, the other half for the test sets. The held-out "
+        "corpus contains both halves.",
+    )
+    seed: int = option(
+        12345, "Seed of the train/dev/test split and of the selection of examples."
+    )
+    num_workers: int = option(
+        2,
+        "The number of processes that read source files. The sample data does not "
+        "depend on this number.",
+    )
+    overwrite: bool = option(
+        False, "Whether to replace existing sample data in the folder."
+    )
 
 
 class OutputFile(NamedTuple):

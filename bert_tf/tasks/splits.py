@@ -14,6 +14,7 @@ from bert_tf.errors import (
     shortened,
     store_plain_values,
 )
+from bert_tf.options import documented, option
 from bert_tf.storage import files
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 
@@ -28,41 +29,53 @@ WITHOUT_LABEL = "examples without a label skipped"
 _SHOWN_LABELS = 20
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class DataLocation:
-    """The place of a data set. A task finds its splits there.
+    """The place of a data set. A task finds its splits there."""
 
-    Attributes:
-        data_dir: Folder with the files of the task, with conventional names.
-        train_file: File to train on instead of the train file in `data_dir`.
-        dev_file: File to evaluate on instead of the dev file in `data_dir`.
-        test_file: File to predict instead of the test file in `data_dir`.
-        tfds_name: Data set of tensorflow-datasets instead of files, such as glue/mrpc.
-        tfds_data_dir: Folder of the data sets of tensorflow-datasets, if it is not the
-            default.
-        eval_fraction: For the user's own tables: this share of the texts in the train
-            file is the dev split, by a hash of the text, so that equal texts are in one
-            split.
-        test_fraction: The same for the test split.
-        max_train_examples: Use only the first examples of the train split; 0 means all.
-        max_eval_examples: Use only the first examples of each other split; 0 means all.
-        table_format: The form of the user's own tables.
-        allow_skipped: Whether more than half of the rows of a split may be skipped
-            because they cannot be used. Otherwise, the run then stops.
-    """
-
-    data_dir: Path | None = None
-    train_file: Path | None = None
-    dev_file: Path | None = None
-    test_file: Path | None = None
-    tfds_name: str | None = None
-    tfds_data_dir: Path | None = None
-    eval_fraction: float = 0.0
-    test_fraction: float = 0.0
-    max_train_examples: int = 0
-    max_eval_examples: int = 0
-    table_format: TableFormat = TableFormat()  # noqa: RUF009 it is immutable
-    allow_skipped: bool = False
+    data_dir: Path | None = option(
+        None,
+        "Folder with the files of the task, with conventional names.",
+        is_path=True,
+    )
+    train_file: Path | None = option(
+        None, "File to train on instead of the train file in `data_dir`.", is_path=True
+    )
+    dev_file: Path | None = option(
+        None, "File to evaluate on instead of the dev file in `data_dir`.", is_path=True
+    )
+    test_file: Path | None = option(
+        None, "File to predict instead of the test file in `data_dir`.", is_path=True
+    )
+    tfds_name: str | None = option(
+        None, "Data set of tensorflow-datasets instead of files, such as glue/mrpc."
+    )
+    tfds_data_dir: Path | None = option(
+        None,
+        "Folder of the data sets of tensorflow-datasets, if it is not the default.",
+        is_path=True,
+    )
+    eval_fraction: float = option(
+        0.0,
+        "For the user's own tables: this share of the texts in the train file is the "
+        "dev split, by a hash of the text, so that equal texts are in one split.",
+    )
+    test_fraction: float = option(0.0, "The same for the test split.")
+    max_train_examples: int = option(
+        0, "Use only the first examples of the train split; 0 means all."
+    )
+    max_eval_examples: int = option(
+        0, "Use only the first examples of each other split; 0 means all."
+    )
+    table_format: TableFormat = option(
+        TableFormat(), "The form of the user's own tables."
+    )
+    allow_skipped: bool = option(
+        False,
+        "Whether more than half of the rows of a split may be skipped because they "
+        "cannot be used. Otherwise, the run then stops.",
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

@@ -10,9 +10,10 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from bert_tf.errors import InputError, check_choices
+from bert_tf.options import documented, option
 from bert_tf.storage import files, json_files
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -42,27 +43,30 @@ Lists = Iterator[tuple[int, list[str]]]
 _ROWS_PER_BATCH = 1024
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class TableFormat:
     """The form of the tables of a user.
-
-    Attributes:
-        input_format: Format of tables. auto: determined by the ending of each file name
-            (.tsv, .csv, .jsonl or .parquet).
-        encoding: Encoding of tables that are not UTF-8, such as latin-1, cp1252 or
-            utf-16.
-        header: Whether the first line of .tsv and .csv tables has the names of the
-            columns. With false, a column is its number, from 0.
 
     Raises:
         InputError: The format or the encoding is unknown.
     """
 
-    CHOICES: ClassVar = {"input_format": ("auto", *(ending[1:] for ending in ENDINGS))}
-
-    input_format: str = "auto"
-    encoding: str = "utf-8"
-    header: bool = True
+    input_format: str = option(
+        "auto",
+        "Format of tables. auto: determined by the ending of each file name (.tsv, "
+        ".csv, .jsonl or .parquet).",
+        choices=("auto", *(ending[1:] for ending in ENDINGS)),
+    )
+    encoding: str = option(
+        "utf-8",
+        "Encoding of tables that are not UTF-8, such as latin-1, cp1252 or utf-16.",
+    )
+    header: bool = option(
+        True,
+        "Whether the first line of .tsv and .csv tables has the names of the "
+        "columns. With false, a column is its number, from 0.",
+    )
 
     def __post_init__(self) -> None:
         check_choices(self)

@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 from bert_tf.errors import (
     InputError,
@@ -14,6 +14,7 @@ from bert_tf.errors import (
     check_positive,
     store_plain_values,
 )
+from bert_tf.options import documented, option
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -26,47 +27,12 @@ MAX_BETA = 1.0 - 2.0**-24
 ADAM_EPSILON = 1e-6
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class TrainingConfig:
     """The settings that, together with the model, define the result of a run.
 
     These settings cannot change after the run has started.
-
-    Attributes:
-        num_train_steps: The number of optimizer steps. With a time budget, training
-            does not end after this number of steps; the number then only defines the
-            shape of the schedule.
-        num_warmup_steps: The number of steps in which the learning rate rises from 0 to
-            its peak.
-        seed: Seed of initial weights, dropout and the order of examples.
-        global_batch_size: Examples per step, over all devices.
-        learning_rate: Peak learning rate.
-        optimizer: adam_weight_decay: the released one, Adam without bias correction.
-            adamw: with bias correction. lamb: for large batches.
-        schedule: Learning rate after the warm-up. released: linear decay counted from
-            step 0. linear, cosine: decay from the peak to 0. constant: the peak.
-        adam_beta_1: Decay of the first moment (the average of the gradients), for all
-            optimizers.
-        adam_beta_2: Decay of the second moment (the average of the squared gradients).
-        weight_decay_rate: Decoupled weight decay of all weights except LayerNorm and
-            biases. Each step multiplies this rate by the learning rate.
-        clip_norm: Maximum global norm of the gradients.
-        layer_decay: Learning rate of a layer divided by that of the layer above it; 1
-            gives all layers the same rate.
-        ema_decay: Decay of an average of the weights over steps, such as 0.999. The
-            average is evaluated, saved and exported instead of the trained weights. 0
-            keeps no average.
-        time_budget_secs: Train for this number of seconds, over all interruptions, and
-            not for `num_train_steps`; 0 for no time budget. The learning rate follows
-            the clock: when a share of the time has passed, it is the one after the same
-            share of `num_train_steps`. Evaluations and checkpoints during training
-            count; the final ones, and the time between two runs, do not. Two such runs
-            give different results.
-        precision: Precision of the activations; weights are float32. bfloat16 and
-            float16 are faster on devices that support them, and slower on others.
-            float16 uses a loss scale.
-        data: Values that identify the examples, such as a fingerprint, lengths and the
-            task. A resumed run must have equal values.
 
     Raises:
         InputError: A value is out of range.
@@ -75,27 +41,82 @@ class TrainingConfig:
         `optimization.create_optimizer` and `run_pretraining.py`.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
-        "optimizer": OPTIMIZERS,
-        "schedule": SCHEDULES,
-        "precision": PRECISIONS,
-    }
-    num_train_steps: int = 100_000
-    num_warmup_steps: int = 10_000
-    seed: int = 12345
-    global_batch_size: int = 32
-    learning_rate: float = 5e-5
-    optimizer: str = "adam_weight_decay"
-    schedule: str = "released"
-    adam_beta_1: float = 0.9
-    adam_beta_2: float = 0.999
-    weight_decay_rate: float = 0.01
-    clip_norm: float = 1.0
-    layer_decay: float = 1.0
-    ema_decay: float = 0.0
-    time_budget_secs: float = 0.0
-    precision: str = "float32"
-    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    num_train_steps: int = option(
+        100_000,
+        "The number of optimizer steps. With a time budget, training does not end "
+        "after this number of steps; the number then only defines the shape of the "
+        "schedule.",
+    )
+    num_warmup_steps: int = option(
+        10_000,
+        "The number of steps in which the learning rate rises from 0 to its peak.",
+    )
+    seed: int = option(
+        12345, "Seed of initial weights, dropout and the order of examples."
+    )
+    global_batch_size: int = option(
+        32, "Examples per step, over all devices.", flag="train_batch_size"
+    )
+    learning_rate: float = option(5e-5, "Peak learning rate.")
+    optimizer: str = option(
+        "adam_weight_decay",
+        "adam_weight_decay: the released one, Adam without bias correction. adamw: "
+        "with bias correction. lamb: for large batches.",
+        choices=OPTIMIZERS,
+    )
+    schedule: str = option(
+        "released",
+        "Learning rate after the warm-up. released: linear decay counted from step "
+        "0. linear, cosine: decay from the peak to 0. constant: the peak.",
+        choices=SCHEDULES,
+    )
+    adam_beta_1: float = option(
+        0.9,
+        "Decay of the first moment (the average of the gradients), for all optimizers.",
+    )
+    adam_beta_2: float = option(
+        0.999, "Decay of the second moment (the average of the squared gradients)."
+    )
+    weight_decay_rate: float = option(
+        0.01,
+        "Decoupled weight decay of all weights except LayerNorm and biases. Each "
+        "step multiplies this rate by the learning rate.",
+    )
+    clip_norm: float = option(1.0, "Maximum global norm of the gradients.")
+    layer_decay: float = option(
+        1.0,
+        "Learning rate of a layer divided by that of the layer above it; 1 gives all "
+        "layers the same rate.",
+    )
+    ema_decay: float = option(
+        0.0,
+        "Decay of an average of the weights over steps, such as 0.999. The average "
+        "is evaluated, saved and exported instead of the trained weights. 0 keeps no "
+        "average.",
+    )
+    time_budget_secs: float = option(
+        0.0,
+        "Train for this number of seconds, over all interruptions, and not for "
+        "`num_train_steps`; 0 for no time budget. The learning rate follows the "
+        "clock: when a share of the time has passed, it is the one after the same "
+        "share of `num_train_steps`. Evaluations and checkpoints during training "
+        "count; the final ones, and the time between two runs, do not. Two such runs "
+        "give different results.",
+    )
+    precision: str = option(
+        "float32",
+        "Precision of the activations; weights are float32. bfloat16 and float16 are "
+        "faster on devices that support them, and slower on others. float16 uses a "
+        "loss scale.",
+        choices=PRECISIONS,
+    )
+    data: Mapping[str, Any] = dataclasses.field(
+        default_factory=dict,
+        metadata={
+            "text": "Values that identify the examples, such as a fingerprint, lengths "
+            "and the task. A resumed run must have equal values."
+        },
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)
@@ -117,74 +138,84 @@ class TrainingConfig:
         check_choices(self)
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class RuntimeConfig:
     """The settings of the computation; they may change when a run is resumed.
-
-    Attributes:
-        distribution_strategy: one_device; mirrored over the GPUs of this machine;
-            multi_worker_mirrored over the machines in the environment variable
-            TF_CONFIG; tpu.
-        num_gpus: Number of GPUs for mirrored; 0 means all.
-        tpu_name: Name of the TPU. Default: this machine's.
-        tpu_zone: Zone of the TPU. Default: this machine's.
-        gcp_project: Project of the TPU. Default: this machine's.
-        gradient_accumulation_steps: Number of parts into which the batch of a device is
-            split, to save memory. The result is the same except for dropout masks.
-        iterations_per_loop: Maximum number of steps in one call of the graph. Slow
-            steps run in shorter calls, so that the progress display moves.
-        save_checkpoints_steps: Steps between checkpoints.
-        eval_steps: Steps between evaluations on held-out examples; 0 evaluates at the
-            end only. The weights of the best evaluation are kept in best/.
-        log_steps: Steps between entries in TensorBoard and metrics.jsonl.
-        keep_checkpoints: Number of newest checkpoints to keep.
-        stop_at_step: Stop after this many steps, before the end of the schedule; 0
-            trains to its end. A run with a larger value resumes.
-        early_stopping_evals: Stop after this many evaluations in a row without a new
-            best one, and use the best weights; 0 never stops early. Needs `eval_steps`.
-        jit_compile: Compile forward and backward pass with XLA; all sequences must then
-            have the same length.
-        recompute: Recompute activations in the backward pass (gradient checkpointing):
-            a third more computation, much less memory.
-        deterministic: Give the same bits in each run on the same machine and devices;
-            slower. TensorFlow cannot undo this setting, which holds for the whole
-            process.
-        stop_on_signals: Whether SIGINT (Ctrl-C), SIGTERM and SIGHUP end training after
-            the present step, with a checkpoint and `errors.TrainingInterrupted`. If
-            False, the signal handlers of the caller stay in place. True needs training
-            in the main thread.
-        debug_nans: Run single steps, and name the first layer with a NaN or an
-            infinity.
-        profile_steps: First and last step of a profile for TensorBoard, such as
-            100,110.
 
     Raises:
         InputError: A value is out of range, or needs another value of another field,
             such as `early_stopping_evals` without `eval_steps`.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {
-        "distribution_strategy": STRATEGIES
-    }
-    distribution_strategy: str = "one_device"
-    num_gpus: int = 0
-    tpu_name: str = ""
-    tpu_zone: str = ""
-    gcp_project: str = ""
-    gradient_accumulation_steps: int = 1
-    iterations_per_loop: int = 1000
-    save_checkpoints_steps: int = 1000
-    eval_steps: int = 0
-    log_steps: int = 100
-    keep_checkpoints: int = 2
-    stop_at_step: int = 0
-    early_stopping_evals: int = 0
-    jit_compile: bool = False
-    recompute: bool = False
-    deterministic: bool = False
-    stop_on_signals: bool = False
-    debug_nans: bool = False
-    profile_steps: tuple[int, int] | None = None
+    distribution_strategy: str = option(
+        "one_device",
+        "one_device; mirrored over the GPUs of this machine; multi_worker_mirrored "
+        "over the machines in the environment variable TF_CONFIG; tpu.",
+        choices=STRATEGIES,
+    )
+    num_gpus: int = option(0, "Number of GPUs for mirrored; 0 means all.")
+    tpu_name: str = option("", "Name of the TPU. Default: this machine's.")
+    tpu_zone: str = option("", "Zone of the TPU. Default: this machine's.")
+    gcp_project: str = option("", "Project of the TPU. Default: this machine's.")
+    gradient_accumulation_steps: int = option(
+        1,
+        "Number of parts into which the batch of a device is split, to save memory. "
+        "The result is the same except for dropout masks.",
+    )
+    iterations_per_loop: int = option(
+        1000,
+        "Maximum number of steps in one call of the graph. Slow steps run in shorter "
+        "calls, so that the progress display moves.",
+    )
+    save_checkpoints_steps: int = option(1000, "Steps between checkpoints.")
+    eval_steps: int = option(
+        0,
+        "Steps between evaluations on held-out examples; 0 evaluates at the end "
+        "only. The weights of the best evaluation are kept in best/.",
+    )
+    log_steps: int = option(
+        100, "Steps between entries in TensorBoard and metrics.jsonl."
+    )
+    keep_checkpoints: int = option(2, "Number of newest checkpoints to keep.")
+    stop_at_step: int = option(
+        0,
+        "Stop after this many steps, before the end of the schedule; 0 trains to its "
+        "end. A run with a larger value resumes.",
+    )
+    early_stopping_evals: int = option(
+        0,
+        "Stop after this many evaluations in a row without a new best one, and use "
+        "the best weights; 0 never stops early. Needs `eval_steps`.",
+    )
+    jit_compile: bool = option(
+        False,
+        "Compile forward and backward pass with XLA; all sequences must then have "
+        "the same length.",
+    )
+    recompute: bool = option(
+        False,
+        "Recompute activations in the backward pass (gradient checkpointing): a "
+        "third more computation, much less memory.",
+    )
+    deterministic: bool = option(
+        False,
+        "Give the same bits in each run on the same machine and devices; slower. "
+        "TensorFlow cannot undo this setting, which holds for the whole process.",
+    )
+    stop_on_signals: bool = option(
+        False,
+        "Whether SIGINT (Ctrl-C), SIGTERM and SIGHUP end training after the present "
+        "step, with a checkpoint and `errors.TrainingInterrupted`. If False, the "
+        "signal handlers of the caller stay in place. True needs training in the "
+        "main thread.",
+    )
+    debug_nans: bool = option(
+        False, "Run single steps, and name the first layer with a NaN or an infinity."
+    )
+    profile_steps: tuple[int, int] | None = option(
+        None, "First and last step of a profile for TensorBoard, such as 100,110."
+    )
 
     @property
     def has_dynamic_shapes(self) -> bool:

@@ -12,24 +12,26 @@ import numpy as np
 
 from bert_tf.corpus.text_blocks import DOCUMENTS_PER_HELD_OUT
 from bert_tf.errors import InputError, check_at_least
+from bert_tf.options import documented, option
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class NewWordsConfig:
     """Settings of the choice of words.
-
-    Attributes:
-        num_words: Number of words that get an entry of the vocabulary; fewer if the
-            text has fewer words of several pieces.
 
     Raises:
         InputError: The number is below 1.
     """
 
-    num_words: int = 500
+    num_words: int = option(
+        500,
+        "Number of words that get an entry of the vocabulary; fewer if the text has "
+        "fewer words of several pieces.",
+    )
 
     def __post_init__(self) -> None:
         check_at_least(1, self, "num_words")

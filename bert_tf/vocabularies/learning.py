@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from bert_tf.errors import InputError, check_at_least, check_between
+from bert_tf.options import documented, option
 from bert_tf.progress import Progress
 from bert_tf.tokenization.unicode_tables import CJK
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS
@@ -34,38 +35,42 @@ _MIN_CHARACTERS = 1000
 _PARTS_PER_WORD = 100
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class VocabularyConfig:
     """Settings of a vocabulary.
-
-    Attributes:
-        vocab_size: Exact number of entries of the vocabulary.
-        do_lower_case: Whether to lower-case the text and to remove its accents.
-        num_unused_tokens: Number of [unusedN] entries, which are reserved for later
-            use. The first 99 are between [PAD] and [UNK], the others after [MASK], as
-            in google-research/bert. With 99, the special tokens have the same ids as in
-            google-research/bert.
-        max_words: The learner reads this number of the most frequent words. The time
-            and memory of the learner grow with this number. Fewer are read if they have
-            more than 13 characters on average.
-        max_characters: The vocabulary covers this number of the most frequent
-            characters; words with other characters become [UNK]. A CJK ideograph takes
-            one entry, every other character two (with and without ##). If 0, the
-            vocabulary covers the characters that make up 99.95 % of the text, or as
-            many of these characters as fit. If fewer than 1,000 characters make up this
-            share, the vocabulary covers up to 1,000 characters, in at most half of its
-            entries. If the text gives too few subwords, the vocabulary covers further
-            characters.
 
     Raises:
         InputError: A value is out of range.
     """
 
-    vocab_size: int = 30522
-    do_lower_case: bool = True
-    num_unused_tokens: int = 99
-    max_words: int = 100_000
-    max_characters: int = 0
+    vocab_size: int = option(30522, "Exact number of entries of the vocabulary.")
+    do_lower_case: bool = option(
+        True, "Whether to lower-case the text and to remove its accents."
+    )
+    num_unused_tokens: int = option(
+        99,
+        "Number of [unusedN] entries, which are reserved for later use. The first 99 "
+        "are between [PAD] and [UNK], the others after [MASK], as in "
+        "google-research/bert. With 99, the special tokens have the same ids as in "
+        "google-research/bert.",
+    )
+    max_words: int = option(
+        100_000,
+        "The learner reads this number of the most frequent words. The time and "
+        "memory of the learner grow with this number. Fewer are read if they have "
+        "more than 13 characters on average.",
+    )
+    max_characters: int = option(
+        0,
+        "The vocabulary covers this number of the most frequent characters; words "
+        "with other characters become [UNK]. A CJK ideograph takes one entry, every "
+        "other character two (with and without ##). If 0, the vocabulary covers the "
+        "characters that make up 99.95 % of the text, or as many of these characters "
+        "as fit. If fewer than 1,000 characters make up this share, the vocabulary "
+        "covers up to 1,000 characters, in at most half of its entries. If the text "
+        "gives too few subwords, the vocabulary covers further characters.",
+    )
 
     def __post_init__(self) -> None:
         check_at_least(0, self, "max_characters")

@@ -6,12 +6,13 @@ Shape letters: N texts, R windows of all texts.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from bert_tf.errors import check_at_least, check_choices, store_plain_values
+from bert_tf.options import documented, option
 from bert_tf.tasks.task import settings_from
 from bert_tf.tasks.windows import count_windows, group_and_place, stride_of
 
@@ -19,29 +20,34 @@ TRUNCATE, WINDOWS = "truncate", "windows"
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class LongTexts:
     """The reading of texts that have more tokens than a sequence.
-
-    Attributes:
-        long_texts: truncate: only the start of a text is read. windows: a text is split
-            into overlapping windows, and the probabilities (or scores) of all windows
-            are averaged. For single texts only. In training, each window has the label
-            of its text, and each text has the same weight.
-        doc_stride: Number of tokens between the starts of successive windows, for
-            --long_texts=windows. Default: half of a window.
-        max_windows: Training reads at most this number of windows of a text, evenly
-            spread, for --long_texts=windows (in Python, None: all). Evaluations and
-            predictions read all windows.
 
     Raises:
         InputError: A value is not known or is out of range.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"long_texts": (TRUNCATE, WINDOWS)}
-    long_texts: str = TRUNCATE
-    doc_stride: int | None = None
-    max_windows: int | None = 8
+    long_texts: str = option(
+        TRUNCATE,
+        "truncate: only the start of a text is read. windows: a text is split into "
+        "overlapping windows, and the probabilities (or scores) of all windows are "
+        "averaged. For single texts only. In training, each window has the label of "
+        "its text, and each text has the same weight.",
+        choices=(TRUNCATE, WINDOWS),
+    )
+    doc_stride: int | None = option(
+        None,
+        "Number of tokens between the starts of successive windows, for "
+        "--long_texts=windows. Default: half of a window.",
+    )
+    max_windows: int | None = option(
+        8,
+        "Training reads at most this number of windows of a text, evenly spread, for "
+        "--long_texts=windows (in Python, None: all). Evaluations and predictions "
+        "read all windows.",
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

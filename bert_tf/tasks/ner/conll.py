@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 
 from bert_tf.errors import InputError
+from bert_tf.options import documented, option
 from bert_tf.tasks import tables
 from bert_tf.tasks.ner.ner_examples import (
     SKIPPED,
@@ -39,18 +40,17 @@ _OTHER_SEPARATOR = re.compile(r"\S[;,](O|[BIES]-\S+)$")
 _SENTENCE_COLUMNS = ("sentence", "sent_id")
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns of the words and of the tags.
+    """The columns of the words and of the tags."""
 
-    Attributes:
-        token_column: Column of the words, from 0; -1 is the last column.
-        label_column: Column of the tags, from 0; -1 is the last column. A file to
-            predict that does not have this column has no tags.
-    """
-
-    token_column: int = 0
-    label_column: int = -1
+    token_column: int = option(0, "Column of the words, from 0; -1 is the last column.")
+    label_column: int = option(
+        -1,
+        "Column of the tags, from 0; -1 is the last column. A file to predict that "
+        "does not have this column has no tags.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,12 +6,13 @@ Shape letters: N possible answers, S sequence length.
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bert_tf.errors import InputError, check_at_least, check_choices, store_plain_values
+from bert_tf.options import documented, option
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS
@@ -24,35 +25,41 @@ if TYPE_CHECKING:
 _NO_NULL_SCORE = 1000000.0
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class AnswerSettings:
     """The settings that determine the answers.
-
-    Attributes:
-        n_best_size: Number of answers per question in nbest_predictions.json, and of
-            start and end positions of each window from which the answers are built.
-        max_answer_length: Maximum number of tokens of an answer.
-        version_2_with_negative: Whether questions may have no answer, as in SQuAD 2.0.
-        null_score_diff_threshold: The answer is empty if the score of no answer minus
-            the score of the best answer is greater.
-        padding_as_released: Whether padding takes part in the softmax of the loss and
-            in the n best positions, as in google-research/bert. Slower: each sequence
-            then has `max_seq_length` tokens.
-        f1_by: Units of F1: "words" as in SQuAD, or "characters" as in KorQuAD, for
-            languages without blanks between words, such as Japanese.
 
     Raises:
         InputError: A value is out of range.
     """
 
-    CHOICES: ClassVar[Mapping[str, Sequence[str]]] = {"f1_by": tuple(UNITS)}
-
-    n_best_size: int = 20
-    max_answer_length: int = 30
-    version_2_with_negative: bool = False
-    null_score_diff_threshold: float = 0.0
-    padding_as_released: bool = False
-    f1_by: str = "words"
+    n_best_size: int = option(
+        20,
+        "Number of answers per question in nbest_predictions.json, and of start and "
+        "end positions of each window from which the answers are built.",
+    )
+    max_answer_length: int = option(30, "Maximum number of tokens of an answer.")
+    version_2_with_negative: bool = option(
+        False, "Whether questions may have no answer, as in SQuAD 2.0."
+    )
+    null_score_diff_threshold: float = option(
+        0.0,
+        "The answer is empty if the score of no answer minus the score of the best "
+        "answer is greater.",
+    )
+    padding_as_released: bool = option(
+        False,
+        "Whether padding takes part in the softmax of the loss and in the n best "
+        "positions, as in google-research/bert. Slower: each sequence then has "
+        "`max_seq_length` tokens.",
+    )
+    f1_by: str = option(
+        "words",
+        'Units of F1: "words" as in SQuAD, or "characters" as in KorQuAD, for '
+        "languages without blanks between words, such as Japanese.",
+        choices=tuple(UNITS),
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

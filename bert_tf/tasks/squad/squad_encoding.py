@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bert_tf.errors import check_at_least, store_plain_values
+from bert_tf.options import documented, option
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.task import Encoded
 from bert_tf.tasks.windows import Pieces, count_windows, tokenize_words
@@ -20,21 +21,23 @@ if TYPE_CHECKING:
 SPECIAL_TOKENS = 3  # [CLS] question [SEP] window [SEP]
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class WindowSettings:
     """The settings that determine the windows.
-
-    Attributes:
-        doc_stride: Number of tokens between the starts of successive windows of a
-            context that is too long.
-        max_query_length: Longer questions are truncated to this number of tokens.
 
     Raises:
         InputError: A value is out of range.
     """
 
-    doc_stride: int = 128
-    max_query_length: int = 64
+    doc_stride: int = option(
+        128,
+        "Number of tokens between the starts of successive windows of a context that "
+        "is too long.",
+    )
+    max_query_length: int = option(
+        64, "Longer questions are truncated to this number of tokens."
+    )
 
     def __post_init__(self) -> None:
         store_plain_values(self)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, check_choice, check_label_names
+from bert_tf.options import documented, option
 from bert_tf.tasks.classification import classification_metrics
 from bert_tf.tasks.classification.classification_task import (
     TABLES,
@@ -30,29 +31,39 @@ from bert_tf.tasks.task import TaskInputs
 _MAX_LABELS = 10_000
 
 
+@documented
 @dataclasses.dataclass(frozen=True)
 class TextColumns:
     """The columns of the user's data.
-
-    Attributes:
-        text_a: Task custom: column of the sentence, or of the first sentence of a pair.
-            With --tfds_name, the default is the text feature of the data set.
-        text_b: Task custom: column of the second sentence of a pair. Default: single
-            sentences.
-        label: Task custom: column of the label; test files may lack this column. For
-            multi_label, several columns, separated by commas, are the labels: each has
-            1 for texts with its label, and 0 for others.
-        label_separator: Task custom, multi_label: text between the labels of an
-            example. JSON lines and Parquet files may contain lists instead.
 
     Raises:
         InputError: Two columns have the same name.
     """
 
-    text_a: str = "sentence"
-    text_b: str | None = None
-    label: str = "label"
-    label_separator: str = ","
+    text_a: str = option(
+        "sentence",
+        "Task custom: column of the sentence, or of the first sentence of a pair. "
+        "With --tfds_name, the default is the text feature of the data set.",
+        flag="text_a_column",
+    )
+    text_b: str | None = option(
+        None,
+        "Task custom: column of the second sentence of a pair. Default: single "
+        "sentences.",
+        flag="text_b_column",
+    )
+    label: str = option(
+        "label",
+        "Task custom: column of the label; test files may lack this column. For "
+        "multi_label, several columns, separated by commas, are the labels: each has "
+        "1 for texts with its label, and 0 for others.",
+        flag="label_column",
+    )
+    label_separator: str = option(
+        ",",
+        "Task custom, multi_label: text between the labels of an example. JSON lines "
+        "and Parquet files may contain lists instead.",
+    )
 
     def __post_init__(self) -> None:
         names = [name for name in self.names if name is not None]

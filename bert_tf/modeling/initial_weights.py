@@ -10,7 +10,7 @@ import contextlib
 import contextvars
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -62,11 +62,11 @@ class InitialWeights:
 
 
 @contextlib.contextmanager
-def drawn_late() -> Iterator[Callable[[Iterable[keras.Variable]], None]]:
+def drawn_late() -> Iterator[_Waiting]:
     """Draws the unset weights of models created in the block when the block ends.
 
-    Yields a function to call with variables that are set after the block, and therefore
-    need no random values. If the block raises an error, nothing is drawn.
+    Yields the list of the weights that wait. Those that the block removes from it are
+    not drawn, and if the block raises an error, none is.
 
     Example:
         with drawn_late():
@@ -74,18 +74,12 @@ def drawn_late() -> Iterator[Callable[[Iterable[keras.Variable]], None]]:
             assign(model, checkpoint)  # without a head
     """
     waiting: _Waiting = []
-    set_later: set[int] = set()  # by `id`, because variables cannot be compared
-
-    def leave(variables: Iterable[keras.Variable]) -> None:
-        set_later.update(map(id, variables))
-
     token = _WAITING.set(waiting)
     try:
-        yield leave
+        yield waiting
     finally:
         _WAITING.reset(token)
 
     for weight, initializer in waiting:
-        first = weight[(0,) * len(weight.shape)]
-        if id(weight) not in set_later and float(first) == _NOT_SET:
+        if float(weight[(0,) * len(weight.shape)]) == _NOT_SET:
             weight.assign(initializer(weight.shape, weight.dtype))

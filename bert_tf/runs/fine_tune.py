@@ -156,8 +156,8 @@ def run(
     )
 
     # Only the same run is resumed.
-    settings = _with_facts(settings, data, model=model, teacher=teacher)
-    folder = _run_folder(data, model, phases)
+    settings = _with_steps(settings, data)
+    folder = _run_folder(data, model, settings, teacher)
     folder.check_same_run(settings.training if phases.train else None)
 
     # Build the models on their devices, with the initial weights or those of the run.
@@ -232,16 +232,11 @@ def _read_data(
     return data, teacher
 
 
-def _with_facts(
-    settings: RunSettings, data: RunData, *, model: RunModel, teacher: Teacher | None
-) -> RunSettings:
-    """Returns the settings with the steps and the facts that identify the run."""
+def _with_steps(settings: RunSettings, data: RunData) -> RunSettings:
+    """Returns the settings with the numbers of steps."""
     steps, warmup_steps = data.num_steps(settings.training.global_batch_size)
     training = dataclasses.replace(
-        settings.training,
-        num_train_steps=steps,
-        num_warmup_steps=warmup_steps,
-        data=_facts_of_run(data, model, settings, teacher),
+        settings.training, num_train_steps=steps, num_warmup_steps=warmup_steps
     )
     return dataclasses.replace(settings, training=training)
 
@@ -336,8 +331,11 @@ def _evaluate_and_predict(
     return scores
 
 
-def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
+def _run_folder(
+    data: RunData, model: RunModel, settings: RunSettings, teacher: Teacher | None
+) -> RunFolder:
     """Returns the folder of the run, with what is saved about its model."""
+    phases = settings.phases
     task = data.task
     tokenizer = model.pretrained.tokenizer
     # A trained model may be used for another task with the same labels, with another
@@ -353,10 +351,16 @@ def _run_folder(data: RunData, model: RunModel, phases: RunPhases) -> RunFolder:
         uncompared_facts=data.notes,
     )
     overwrite = phases.train and model.overwrite
-    return RunFolder(model.output_dir or "", metadata, overwrite, task.output_files)
+    return RunFolder(
+        model.output_dir or "",
+        metadata,
+        overwrite,
+        outputs=task.output_files,
+        identity=_identity(data, model, settings, teacher),
+    )
 
 
-def _facts_of_run(
+def _identity(
     data: RunData, model: RunModel, settings: RunSettings, teacher: Teacher | None
 ) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""

@@ -160,7 +160,7 @@ def make_trainer(
     initialize: Callable[[ObjectiveT], None] | None,
 ) -> Trainer[ObjectiveT]:
     """Returns the trainer of a run, whose weights are drawn only where none are read."""
-    with drawn_late() as leave:
+    with drawn_late() as waiting:
         trainer = Trainer(
             make_objective,
             folder,
@@ -169,5 +169,5 @@ def make_trainer(
             initialize=initialize,
         )
         if trainer.resumes:
-            leave(trainer.objective.variables.values())
+            waiting.clear()  # the checkpoint has all weights
     return trainer

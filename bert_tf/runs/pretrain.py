@@ -122,9 +122,13 @@ def pretrain(
     )
 
     # A run resumes only with the same examples and initial weights.
-    data = _run_data(records, model, vocabulary, metadata)
-    training = dataclasses.replace(training or TrainingConfig(), data=data)
-    folder = RunFolder(output_dir, metadata, phases.train and overwrite)
+    training = training or TrainingConfig()
+    folder = RunFolder(
+        output_dir,
+        metadata,
+        phases.train and overwrite,
+        identity=_identity(records, model, vocabulary, metadata),
+    )
     folder.check_same_run(training if phases.train else None)
 
     def assign_initial_weights(objective: PretrainingObjective) -> None:
@@ -232,7 +236,7 @@ def _model_facts(
     return architecture, metadata, Vocabulary.of(tokenizer)
 
 
-def _run_data(
+def _identity(
     records: PretrainingRecords,
     model: RunModel,
     vocabulary: Vocabulary | None,

@@ -323,7 +323,8 @@ class Trainer(Generic[ObjectiveT]):
         if is_chief:
             summaries = Summaries(self._folder.path, state.step)
             model = {"model": dict(self._folder.metadata.config)}
-            summaries.write_hyperparameters({**to_json_dict(self.training), **model})
+            settings = self._folder.settings(self.training)
+            summaries.write_hyperparameters({**settings, **model})
 
         total = None if budget else self._last_step
         logging = MetricLogging(

@@ -51,12 +51,12 @@ def test_late_weights_are_those_that_nothing_set():
 
     expected = {name: np.asarray(value) for name, value in model().items()}
     given = [name for name in expected if "layer_0" in name or "pooler" in name]
-    with drawn_late() as leave:
+    with drawn_late() as waiting:
         variables = model()
         for name in given:
             variables[name].assign(np.full(expected[name].shape, 0.25))
         left = "cls/predictions/transform/dense/kernel"
-        leave([variables[left]])
+        waiting[:] = [pair for pair in waiting if pair[0] is not variables[left]]
 
     for name, variable in variables.items():
         values = np.asarray(variable)

@@ -144,7 +144,7 @@ class CheckpointWriter:
         self._folder = folder
         self._optimizer = optimizer
         self._configs = {
-            TRAINING_FILE: to_json_dict(training),
+            TRAINING_FILE: folder.settings(training),
             RUNTIME_FILE: dict(runtime_settings),
         }
         self._keep = keep_checkpoints

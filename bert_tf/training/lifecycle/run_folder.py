@@ -88,6 +88,9 @@ class RunFolder:
         overwrite: Whether `start_run` removes an earlier run instead of resuming the
             earlier run.
         outputs: Names of further files that the run writes, such as predictions.
+        identity: Values that identify the examples and the initial weights. A resumed
+            run must have equal ones. They are saved with those of
+            `TrainingConfig.data`.
 
     Attributes:
         path: The argument `path`.
@@ -104,6 +107,7 @@ class RunFolder:
         metadata: CheckpointMetadata | None = None,
         overwrite: bool = False,
         outputs: Sequence[str] = (),
+        identity: Mapping[str, Any] = {},
     ) -> None:
         path = os.fspath(path)
         check_file_system(path)
@@ -112,6 +116,7 @@ class RunFolder:
         self.path = path
         self.overwrite = overwrite
         self._outputs = outputs
+        self._identity = identity
         self.metadata = metadata or CheckpointMetadata({})
         self._workspace = Workspace(path, "run", "output_dir", _LOCK_FILE)
         self._checked: TrainingConfig | None = None
@@ -201,18 +206,19 @@ class RunFolder:
 
     def _check_settings(self, training: TrainingConfig) -> None:
         """Compares the model and the settings with those of the run in the folder."""
+        own = self.settings(training)
         config = self.read_settings(weights.CONFIG_FILE)
         # A run of an older version has no values for newer settings; it used their
         # defaults.
         settings = {**to_json_dict(TrainingConfig()), **self.read_settings()}
         difference = first_difference(
             config, dict(self.metadata.config)
-        ) or first_difference(settings, to_json_dict(training))
+        ) or first_difference(settings, own)
         if difference is None:
             return
 
         before, now = _settings_text(*difference)
-        is_task = "train_split" in training.data
+        is_task = "train_split" in own["data"]
         is_computed = is_task and difference[0] == "num_train_steps"
         reason = ", which num_train_epochs determines" * is_computed
         raise InputError(
@@ -221,6 +227,11 @@ class RunFolder:
             "overwrite=True to start again. To train its model further, give "
             f"another output_dir and init_checkpoint={self.path}."
         )
+
+    def settings(self, training: TrainingConfig) -> dict[str, Any]:
+        """Returns the settings of a run, with what identifies its data, as JSON values."""
+        data = {**training.data, **self._identity}
+        return to_json_dict(dataclasses.replace(training, data=data))
 
     def read_settings(self, name: str = TRAINING_FILE) -> dict[str, Any]:
         """Returns a JSON file of the run, or else of its newest checkpoint."""
@@ -330,7 +341,8 @@ class RunFolder:
         remove_leftovers(os.path.join(self.path, "checkpoints"))
         config = dict(self.metadata.config)
         files.write_json(os.path.join(self.path, weights.CONFIG_FILE), config)
-        files.write_json(os.path.join(self.path, TRAINING_FILE), to_json_dict(training))
+        settings = self.settings(training)
+        files.write_json(os.path.join(self.path, TRAINING_FILE), settings)
 
     def _contains_run(self) -> bool:
         """Returns whether the folder contains the settings or a checkpoint of a run."""

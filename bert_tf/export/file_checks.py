@@ -7,7 +7,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -125,18 +124,18 @@ def _write(
             )
             continue
         row["max_seq_length"] = served.max_seq_length
-        rows.append(row | measure(file, served, job.settings.tflite_length))
+        rows.append(row | measure(file, served, prepared.length))
 
-        # OpenVINO runs the same file, which stays if only OpenVINO has other outputs.
-        if file.path.endswith("float32.onnx") and find_spec("openvino"):
-            try:
-                rows.append(row | _report_of_openvino(served, labelled, file))
-            except Exception as error:  # OpenVINO has many classes of errors
-                reason = f"With OpenVINO, {' '.join(str(error).split())}".replace(
-                    "Nothing was exported", "Use ONNX Runtime"
-                )
-                left_out.append(reason)
-                _LOGGER.warning("warning: %s", reason)
+        # The file stays if only another runtime has other outputs.
+        try:
+            if other := _report_of_other_run(prepared, labelled, file):
+                rows.append(row | other)
+        except Exception as error:  # OpenVINO has many classes of errors
+            reason = f"With OpenVINO, {' '.join(str(error).split())}".replace(
+                "Nothing was exported", "Use ONNX Runtime"
+            )
+            left_out.append(reason)
+            _LOGGER.warning("warning: %s", reason)
 
     report = {"max_seq_length": served.max_seq_length, f"{name}_left_out": left_out}
     if not rows:
@@ -146,20 +145,20 @@ def _write(
     return {**report, name: rows}
 
 
-def _report_of_openvino(
-    served: ServedModel, labelled: Sequence[Request], file: ModelFile
+def _report_of_other_run(
+    prepared: PreparedFiles, labelled: Sequence[Request], file: ModelFile
 ) -> dict[str, Any]:
-    """Checks and measures an ONNX file with OpenVINO, in another process."""
-    import openvino
-
-    dtype = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
-    file = dataclasses.replace(file, precision="bfloat16", runtime="openvino")
+    """Checks and measures a file with its other runtime, if any, in another process."""
+    other = prepared.other_run(file)
+    if other is None:
+        return {}
+    file, runtime = other
+    served = prepared.served
     with contextlib.closing(check.CheckProcess()) as process:
         (report,) = compare(process, served, labelled, [file])
     if isinstance(report, ExportCheckError):
         raise report
-    runtime = f"OpenVINO in {dtype.to_string()}"  # f32 or bf16
-    return {**report, **measure(file, served, None), "runtime": runtime}
+    return {**report, **measure(file, served, prepared.length), "runtime": runtime}
 
 
 def compare(

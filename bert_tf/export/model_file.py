@@ -111,12 +111,17 @@ class PreparedFiles(NamedTuple):
     Attributes:
         served: The model with float32 weights.
         content: Returns the content of one of the files.
+        length: The length of all sequences; None for any.
+        other_run: Returns a file as another runtime runs it, and the name of the
+            runtime; None if no other one runs the file.
         extra: Files for the folder `layout.EXTRA`, by name.
     """
 
     served: ServedModel
     files: Sequence[ModelFile]
     content: Callable[[ModelFile], bytes]
+    length: int | None = None
+    other_run: Callable[[ModelFile], tuple[ModelFile, str] | None] = lambda _: None
     extra: Mapping[str, bytes] = {}
 
 

@@ -72,7 +72,7 @@ def prepare(job: ExportJob) -> PreparedFiles:
         max_seq_length=length or job.settings.max_seq_length,
     )
     served = load_served(job.checkpoint, settings)
-    if settings.tflite_text_input and not served.lite_takes_texts:
+    if settings.tflite_text_input and not served.file_takes_texts:
         raise InputError(
             f"A TFLite file for the task {job.task} cannot take texts, because TFLite "
             "lacks the operations, also those of long_texts=windows. Leave out "
@@ -92,7 +92,8 @@ def prepare(job: ExportJob) -> PreparedFiles:
         for takes_texts in ([False, True] if settings.tflite_text_input else [False])
         for precision in dict.fromkeys(settings.tflite_precisions)
     ]
-    return PreparedFiles(served, model_files, functools.partial(_content, job, served))
+    content = functools.partial(_content, job, served)
+    return PreparedFiles(served, model_files, content, length)
 
 
 def _may_join_words(served: ServedModel) -> bool:
@@ -160,7 +161,7 @@ def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
         elif file.has_metadata and length is None:
             inputs = _truncated(inputs, served.max_seq_length, served.tokenizer.sep_id)
         all_outputs = served.outputs(inputs)
-        return {name: all_outputs[name] for name in served.lite_outputs}
+        return {name: all_outputs[name] for name in served.file_outputs}
 
     function = tf.function(outputs, autograph=False).get_concrete_function(**specs)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([function], served)

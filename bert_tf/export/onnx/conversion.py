@@ -5,6 +5,7 @@ import functools
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -55,8 +56,21 @@ def prepare(job: ExportJob) -> PreparedFiles:
         return with_metadata(model, embedded_files(job, served))
 
     client = files.read_bytes(os.path.join(os.path.dirname(__file__), "client.py"))
-    extra = {_CLIENT: client} if served.lite_takes_texts else {}
-    return PreparedFiles(served, model_files, content, extra)
+    extra = {_CLIENT: client} if served.file_takes_texts else {}
+    return PreparedFiles(
+        served, model_files, content, other_run=_in_openvino, extra=extra
+    )
+
+
+def _in_openvino(file: ModelFile) -> tuple[ModelFile, str] | None:
+    """Returns a float32 file as OpenVINO runs it, if it is installed; see `PreparedFiles`."""
+    if file.precision != "float32" or not find_spec("openvino"):
+        return None
+    import openvino
+
+    dtype = openvino.Core().get_property("CPU", "INFERENCE_PRECISION_HINT")
+    file = dataclasses.replace(file, precision="bfloat16", runtime="openvino")
+    return file, f"OpenVINO in {dtype.to_string()}"  # f32 or bf16
 
 
 def convert(served: ServedModel) -> bytes:
@@ -73,7 +87,7 @@ def convert(served: ServedModel) -> bytes:
 
     def outputs(*inputs: Any) -> dict[str, Any]:
         all_outputs = served.outputs(dict(zip(names, inputs, strict=True)))
-        return {name: all_outputs[name] for name in served.lite_outputs}
+        return {name: all_outputs[name] for name in served.file_outputs}
 
     with as_export_check_error("onnx"):
         model, _ = tf2onnx.convert.from_function(

@@ -64,11 +64,11 @@ class ServedModel(tf.Module, abc.ABC):
         **arguments: Further arguments of `model_class`.
 
     Attributes:
-        lite_outputs: The outputs of `forward` that a TFLite or ONNX file has.
+        file_outputs: The outputs of `forward` that a TFLite or ONNX file has.
         labelled_signature: The signature whose outputs `metric` evaluates.
         prompt: The text that is put before each text.
         takes_masks: Whether [MASK] in a text stands for a token to predict.
-        lite_takes_texts: Whether a TFLite file can contain the tokenizer.
+        file_takes_texts: Whether a TFLite file can contain the tokenizer.
         runs_in_mediapipe: Whether a task of MediaPipe can run a TFLite file.
         pipeline_tag: The name of the task on the Hugging Face hub.
         head: Names of the weights of the head.
@@ -77,12 +77,12 @@ class ServedModel(tf.Module, abc.ABC):
         facts: What `default_facts` returns by default.
     """
 
-    lite_outputs: tuple[str, ...]
+    file_outputs: tuple[str, ...]
     text_names: tuple[str, ...]
     list_names: tuple[str, ...] = ()
     prompt = ""
     takes_masks = False
-    lite_takes_texts = False
+    file_takes_texts = False
     runs_in_mediapipe = False
     labelled_signature = "serving_default"
     pipeline_tag: str
@@ -172,7 +172,7 @@ class ServedModel(tf.Module, abc.ABC):
     ) -> None:
         """Uses a function in place of `forward`, such as one that runs a TFLite file.
 
-        The function returns at least `lite_outputs`. With `takes_texts`, it takes the
+        The function returns at least `file_outputs`. With `takes_texts`, it takes the
         inputs of `serving_default` instead of ids.
         """
         self._get_forward = lambda: forward

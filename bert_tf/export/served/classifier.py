@@ -49,7 +49,7 @@ class ServedClassifier(ServedModel):
     one window a row.
     """
 
-    lite_takes_texts = True
+    file_takes_texts = True
     pipeline_tag = "text-classification"
     head = ("output_weights", "output_bias")
 
@@ -92,12 +92,12 @@ class ServedClassifier(ServedModel):
 
         self._long_texts = LongTexts.of_facts(facts)
         # Programs that compute the ids of a text themselves would truncate it.
-        self.lite_takes_texts = not self._long_texts.in_windows
+        self.file_takes_texts = not self._long_texts.in_windows
         is_single = not self._pair and not is_regression
-        self.runs_in_mediapipe = is_single and self.lite_takes_texts
+        self.runs_in_mediapipe = is_single and self.file_takes_texts
 
     @property
-    def lite_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+    def file_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the outputs of a TFLite file."""
         return ("score",) if self._task_type == "regression" else ("probabilities",)
 
@@ -113,7 +113,7 @@ class ServedClassifier(ServedModel):
         return self._decode(self.outputs(self.encode(*texts)))
 
     def _mean_of_windows(self, text: Any) -> Tensors:
-        """Returns the means of `lite_outputs` over the windows of texts, string [B]."""
+        """Returns the means of `file_outputs` over the windows of texts, string [B]."""
         ids = self.tokenizer.tokenize(text)
         room = self.max_seq_length - SPECIAL_TOKENS
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
@@ -121,9 +121,9 @@ class ServedClassifier(ServedModel):
         parts = windows.split(ids, room * rows, stride, rows, min_count=1)
         inputs = windows.sequences(parts, ids, None, self.tokenizer)
         rank = 1 if self._task_type == "regression" else 2
-        (values,) = self.outputs_in_parts(inputs, *self.lite_outputs, rank=rank)
+        (values,) = self.outputs_in_parts(inputs, *self.file_outputs, rank=rank)
         mean = tf.math.unsorted_segment_mean(values, parts.row, tf.size(rows))
-        return dict.fromkeys(self.lite_outputs, mean)
+        return dict.fromkeys(self.file_outputs, mean)
 
     def from_ids(self, inputs: Tensors) -> Tensors:
         """Returns the outputs for token ids, and the logits."""
@@ -188,7 +188,7 @@ class ServedClassifier(ServedModel):
 
         # Apart from the order of the labels, logits determine only the loss, which is
         # not used.
-        (output,) = self.lite_outputs
+        (output,) = self.file_outputs
         logits = outputs[output].reshape([len(correct), -1])  # [N, labels]
         for row, label in enumerate(correct):
             values = {key: value[row] for key, value in outputs.items()}

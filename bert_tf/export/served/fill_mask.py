@@ -65,7 +65,7 @@ class ServedPretrainer(ServedModel):
         self._top_k = min(settings.top_k, self.tokenizer.vocab_size)
 
     @property
-    def lite_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
+    def file_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of the outputs of a TFLite file."""
         names = ("masked_lm_logits", "next_sentence_logits")
         return names if self.model.next_sentence else names[:1]

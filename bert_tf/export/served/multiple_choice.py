@@ -39,7 +39,7 @@ class ServedChoice(ServedModel):
 
     list_names = ("choices",)
     text_names = ("context", "choices")
-    lite_outputs = ("score",)
+    file_outputs = ("score",)
     pipeline_tag = "multiple-choice"
     head = ("cls/choice/output_weights", "cls/choice/output_bias")
     facts: Mapping[str, Any] = {"max_seq_length": DEFAULT_LENGTH}

@@ -29,10 +29,10 @@ class ServedEmbedder(ServedModel):
         normalize: Whether the vectors have length 1.
     """
 
-    lite_takes_texts = True
+    file_takes_texts = True
     runs_in_mediapipe = True
     text_names = ("text",)
-    lite_outputs = ("embedding",)
+    file_outputs = ("embedding",)
     pipeline_tag = "sentence-similarity"
     own_settings = ("pooling", "normalize", "prompt_name")
 

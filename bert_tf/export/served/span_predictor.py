@@ -47,7 +47,7 @@ class ServedSpanPredictor(ServedModel):
     """
 
     text_names = ("question", "context")
-    lite_outputs = ("start_logits", "end_logits")
+    file_outputs = ("start_logits", "end_logits")
     pipeline_tag = "question-answering"
     head = ("cls/squad/output_weights", "cls/squad/output_bias")
     own_settings = ("null_score_diff_threshold",)

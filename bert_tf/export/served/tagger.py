@@ -65,7 +65,7 @@ class ServedTagger(ServedModel):
     list_names = (_WORDS,)
     labelled_signature = _WORDS
     text_names = ("text",)
-    lite_outputs = ("logits",)
+    file_outputs = ("logits",)
     pipeline_tag = "token-classification"
     head = ("cls/tagger/output_weights", "cls/tagger/output_bias")
 

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 from bert_tf.training.step.objective import Metrics, Tensors
 from bert_tf.training.step.shared_graph import share_graph
+from bert_tf.training.training_config import RuntimeConfig
 
 # google-research/bert adds this value to the number of predictions, to avoid division
 # by zero.
@@ -109,6 +111,26 @@ class PretrainingObjective:
             metrics[f"{name}_accuracy"] = sums[f"{name}_correct"] / count
             metrics[f"{name}_loss"] = sums[f"{name}_loss"] / count
         return metrics
+
+
+def make_objective(
+    architecture: BertConfig,
+    kind: str,
+    runtime: RuntimeConfig,
+    *,
+    seed: int,
+    dtype: str,
+) -> PretrainingObjective:
+    """Returns the objective `kind`, one of those in `PretrainingConfig`, with its model."""
+    pretrainer = BertPretrainer(
+        architecture,
+        next_sentence=kind == "mlm_nsp",
+        recompute=runtime.recompute,
+        seed=seed,
+        dtype=dtype,
+    )
+    pretrainer.skip_padding = runtime.has_dynamic_shapes
+    return PretrainingObjective(pretrainer, kind)
 
 
 def masked_lm_targets(batch: Tensors, kind: str) -> Tensors:

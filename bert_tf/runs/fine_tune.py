@@ -9,7 +9,8 @@ from functools import partial
 from typing import Any
 
 from bert_tf.errors import InputError, Path, plain
-from bert_tf.runs import initial_model, split_results, task_trainer
+from bert_tf.modeling.initial_weights import drawn_late
+from bert_tf.runs import initial_model, split_results, task_training
 from bert_tf.runs.distillation import Teacher, cache_teacher
 from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import (
@@ -163,13 +164,16 @@ def run(
     # Build the models on their devices, with the initial weights or those of the run.
     initialize = initial_model.initializer(data.task, model, settings)
     config = model.pretrained.config
-    trainer = initial_model.make_trainer(
-        partial(task_trainer.make_objective, data.task, config, settings, teacher),
-        folder,
-        training=settings.training,
-        runtime=settings.runtime,
-        initialize=initialize,
-    )
+    with drawn_late() as waiting:
+        trainer = Trainer(
+            partial(task_training.make_objective, data.task, config, settings, teacher),
+            folder,
+            training=settings.training,
+            runtime=settings.runtime,
+            initialize=initialize,
+        )
+        if trainer.resumes:
+            waiting.clear()  # the checkpoint has all weights
     first_step = 0  # known only with a frozen encoder, whose hidden states are cached
     if settings.features and (newest := folder.checkpoint_to_resume()):
         first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
@@ -189,7 +193,7 @@ def run(
                 del teacher_objective  # frees its memory
             if settings.features:
                 _cache_features(settings.features, evaluator, trainer, first_step)
-            step = task_trainer.train(trainer, evaluator, settings)
+            step = task_training.train(trainer, evaluator, settings)
 
         # Evaluate, predict, and write the results.
         scores = _evaluate_and_predict(phases, evaluator, trainer, folder.path, step)

@@ -18,9 +18,6 @@ from bert_tf.runs.fine_tuning_config import (
 from bert_tf.runs.run_model import RunModel
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import DataLocation, Task, TaskInputs
-from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.trainer import ObjectiveT, Trainer
-from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -149,25 +146,3 @@ def initializer(
 
 def _report_random_weights(_: Any) -> None:
     _LOGGER.info("Without init_checkpoint, the initial weights are random.")
-
-
-def make_trainer(
-    make_objective: Callable[..., ObjectiveT],
-    folder: RunFolder,
-    *,
-    training: TrainingConfig,
-    runtime: RuntimeConfig,
-    initialize: Callable[[ObjectiveT], None] | None,
-) -> Trainer[ObjectiveT]:
-    """Returns the trainer of a run, whose weights are drawn only where none are read."""
-    with drawn_late() as waiting:
-        trainer = Trainer(
-            make_objective,
-            folder,
-            training=training,
-            runtime=runtime,
-            initialize=initialize,
-        )
-        if trainer.resumes:
-            waiting.clear()  # the checkpoint has all weights
-    return trainer

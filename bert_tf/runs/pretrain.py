@@ -18,17 +18,24 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import Path, plain
 from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
+from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.pretraining import record_checks
-from bert_tf.pretraining.batches import describe_origins, evaluation_batches
+from bert_tf.pretraining.batches import (
+    describe_origins,
+    evaluation_batches,
+    training_batches,
+)
 from bert_tf.pretraining.damaged_records import explain_read_error, salvage
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import (
     PretrainingObjective,
     majority_accuracies,
+    make_objective,
     warn_if_no_better,
 )
 from bert_tf.pretraining.sample_predictions import masked_sentences
-from bert_tf.runs import initial_model, pretraining_trainer
+from bert_tf.record_format import Sizes
+from bert_tf.runs import step_costs
 from bert_tf.runs.run_model import RunModel
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
@@ -36,7 +43,7 @@ from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy, worker_index
 from bert_tf.training.summaries import write_results
-from bert_tf.training.trainer import Trainer
+from bert_tf.training.trainer import Trainer, TrainingData
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
 _LOGGER = logging.getLogger(__name__)
@@ -174,15 +181,18 @@ def _run(
 
     # Build the model, with the weights of a checkpoint or the initial ones.
     kind = records.config.objective
-    trainer = initial_model.make_trainer(
-        partial(pretraining_trainer.make_objective, architecture, kind, runtime),
-        folder,
-        training=training,
-        runtime=runtime,
-        initialize=initialize,
-    )
+    with drawn_late() as waiting:
+        trainer = Trainer(
+            partial(make_objective, architecture, kind, runtime),
+            folder,
+            training=training,
+            runtime=runtime,
+            initialize=initialize,
+        )
+        if trainer.resumes:
+            waiting.clear()  # the checkpoint has all weights
     if phases.train:
-        data = pretraining_trainer.training_data(trainer, records, sizes, lookup)
+        data = _training_data(trainer, records, sizes, lookup)
 
     # The accuracies of a constant prediction are computed once.
     majority = functools.cache(lambda: majority_accuracies(trainer.objective, held_out))
@@ -200,10 +210,10 @@ def _run(
         if phases.train:
             samples = _make_samples(records, held_out, trainer, folder)
             evaluations = {"eval": evaluate} if evaluates else {}
-            per_step = pretraining_trainer.quantities_per_step(
-                trainer, records, sizes, runtime
-            )
-            step = trainer.train(data, HeldOutData({}, samples, evaluations), per_step)
+            rates: Metrics = {"examples_per_sec": float(training.global_batch_size)}
+            if trainer.is_chief:
+                rates |= step_costs.of_pretraining(trainer, records, sizes, runtime)
+            step = trainer.train(data, HeldOutData({}, samples, evaluations), rates)
 
         # Evaluate, unless the last evaluation of the training was of the final weights.
         values = trainer.results.get("eval", {})
@@ -217,6 +227,26 @@ def _run(
             if phases.evaluate:
                 write_results(os.path.join(folder.path, "eval_results.txt"), results)
     return results if phases.evaluate else {}
+
+
+def _training_data(
+    trainer: Trainer[PretrainingObjective],
+    records: PretrainingRecords,
+    sizes: Sizes,
+    lookup: RecordLookup,
+) -> TrainingData:
+    """Returns the batches of the train records, or this process's part of each batch."""
+    part = trainer.part_of_batch()
+    batches = training_batches(
+        records.train_files,
+        sizes,
+        batch_size=trainer.training.global_batch_size,
+        seed=trainer.training.seed,
+        shuffle_buffer_size=records.config.shuffle_buffer_size,
+        masks=records.masks,
+        part=part,
+    )
+    return TrainingData(batches, lookup, is_part=part is not None)
 
 
 def _model_facts(

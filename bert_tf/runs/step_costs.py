@@ -1,33 +1,66 @@
-"""The cost of a step of fine-tuning: its tokens, its FLOPs and its memory."""
+"""The cost of a step: its tokens, its FLOPs and its memory."""
 
 import math
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
-from bert_tf.config import BertConfig
 from bert_tf.modeling import costs
+from bert_tf.pretraining.batches import evaluation_batches
+from bert_tf.pretraining.pretraining_config import PretrainingRecords
+from bert_tf.record_format import Sizes
 from bert_tf.runs.batches import TrainingOrder
-from bert_tf.runs.fine_tuning_config import RunSettings
 from bert_tf.runs.run_data import RunData
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.summaries import log_step_cost
 from bert_tf.training.trainer import Trainer
+from bert_tf.training.training_config import RuntimeConfig
 
+_RECORDS_FOR_MEAN_LENGTH = 512
 _BATCHES_FOR_MEAN_LENGTH = 160
 
 
-def log_costs(
-    settings: RunSettings,
-    data: RunData,
+def of_pretraining(
     trainer: Trainer[Any],
-    order: TrainingOrder,
+    records: PretrainingRecords,
+    sizes: Sizes,
+    runtime: RuntimeConfig,
 ) -> Metrics:
     """Logs the cost of a step, and returns its tokens; see `log_step_cost`."""
-    training = settings.training
-    runtime = settings.runtime
+    # The mean length of the first records, whose order is random.
+    length: float = records.max_seq_length
+    if runtime.has_dynamic_shapes:
+        try:
+            (batch,) = evaluation_batches(
+                records.train_files, sizes, _RECORDS_FOR_MEAN_LENGTH, records.masks
+            ).take(1)
+            lengths = tf.reduce_sum(batch["input_mask"], axis=-1)
+            length = float(np.mean(lengths[lengths > 0]))
+        except tf.errors.OpError:  # the run names the damaged record
+            pass
+
+    kind = records.config.objective
+    is_causal = kind == "causal"
+    return _log(
+        trainer,
+        runtime,
+        sequences=trainer.training.global_batch_size,
+        mean_length=length,
+        max_length=records.max_seq_length,
+        predictions=(
+            records.max_seq_length - 1 if is_causal else records.max_predictions_per_seq
+        ),
+        next_sentence=kind == "mlm_nsp",
+    )
+
+
+def of_fine_tuning(
+    trainer: Trainer[Any], data: RunData, order: TrainingOrder, runtime: RuntimeConfig
+) -> Metrics:
+    """Logs the cost of a step, and returns its tokens; see `log_step_cost`."""
+    training = trainer.training
     task = data.task
-    config: BertConfig = trainer.objective.model.config
 
     # The mean length of the sequences of the first batches.
     length: float = data.config.max_seq_length
@@ -41,19 +74,44 @@ def log_costs(
     # A record has one sequence, or one for each choice.
     (shape,) = (feature.shape for feature in task.table if feature.name == "input_ids")
     per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
-    sequences = training.global_batch_size * per_record
+    return _log(
+        trainer,
+        runtime,
+        sequences=training.global_batch_size * per_record,
+        mean_length=length,
+        max_length=data.config.max_seq_length,
+    )
 
-    # FLOPs are those of the mean length; memory must suffice for the largest one.
+
+def _log(
+    trainer: Trainer[Any],
+    runtime: RuntimeConfig,
+    *,
+    sequences: int,
+    mean_length: float,
+    max_length: int,
+    predictions: int = 0,
+    next_sentence: bool = False,
+) -> Metrics:
+    """FLOPs are those of the mean length; memory must suffice for the largest one."""
+    config = trainer.objective.model.config
+    training = trainer.training
     flops = costs.training_step_flops(
-        config, sequences, length=round(length), predictions=0, next_sentence=False
+        config,
+        sequences,
+        length=round(mean_length),
+        predictions=predictions,
+        next_sentence=next_sentence,
     )
     memory = costs.training_step_memory(
         config,
         sequences // (trainer.replicas * runtime.gradient_accumulation_steps),
-        length=data.config.max_seq_length,
-        predictions=0,
+        length=max_length,
+        predictions=predictions,
         precision=training.precision,
         recompute=runtime.recompute,
         averaged=training.ema_decay > 0,
     )
-    return log_step_cost(trainer.objective, round(sequences * length), flops, memory)
+    return log_step_cost(
+        trainer.objective, round(sequences * mean_length), flops, memory
+    )

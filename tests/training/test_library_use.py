@@ -15,7 +15,7 @@ import pytest
 from tiny_bert import small_config
 
 from bert_tf.errors import TrainingInterrupted
-from bert_tf.runs import pretraining_trainer
+from bert_tf.pretraining.pretraining_objective import make_objective
 from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.run_folder import RunFolder
@@ -200,7 +200,7 @@ def test_a_run_that_ctrl_c_ended_resumes_from_its_last_checkpoint(tmp_path):
 CONFIG = small_config(20)
 FACTORIES = {
     "pretraining": functools.partial(
-        pretraining_trainer.make_objective, CONFIG, "mlm_nsp", RuntimeConfig()
+        make_objective, CONFIG, "mlm_nsp", RuntimeConfig()
     ),
     "classification": functools.partial(GLUE_TASKS["cola"].make_objective, CONFIG),
 }

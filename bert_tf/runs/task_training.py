@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
-from bert_tf.runs import batches, record_files
+from bert_tf.runs import batches, record_files, step_costs
 from bert_tf.runs.class_weights import (
     describe_weights,
     weights_of_records,
@@ -19,7 +19,6 @@ from bert_tf.runs.distillation import DistillationObjective, Teacher
 from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import RunSettings
 from bert_tf.runs.output_cache import freeze_encoder
-from bert_tf.runs.step_costs import log_costs
 from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.task import Task
 from bert_tf.training.callbacks import HeldOutData
@@ -84,7 +83,7 @@ def train(
     # The size of a step, by the name of its rate.
     rates: Metrics = {"examples_per_sec": settings.training.global_batch_size}
     if trainer.is_chief and not settings.features:
-        rates |= log_costs(settings, data, trainer=trainer, order=order)
+        rates |= step_costs.of_fine_tuning(trainer, data, order, settings.runtime)
 
     parse = evaluator.parse
     if (label_weights := data.label_weights) is not None:

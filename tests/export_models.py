@@ -153,8 +153,8 @@ def slow_except(*fast, medium=(), kinds=KINDS):
 EACH_KIND = pytest.mark.parametrize(
     "kind",
     slow_except(
-        "classification", "regression", "span", "choice", "fill_mask", "embedding",
-        medium=("pair", "multi_label", "tagging"),
+        "classification", "span", "choice", "fill_mask", "embedding",
+        medium=("pair", "multi_label", "regression", "tagging"),
     ),
 )  # fmt: skip
 

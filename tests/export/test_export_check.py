@@ -214,6 +214,7 @@ def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
     assert "2 is the newest version, but has no saved_model.pb" in caplog.text
 
 
+@pytest.mark.medium
 def test_a_version_of_another_program_is_kept(
     tmp_path, monkeypatch, without_export_check
 ):

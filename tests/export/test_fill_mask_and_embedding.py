@@ -268,7 +268,13 @@ def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling
 
 @pytest.mark.parametrize(
     ("prompt", "given", "expected"),
-    [("a", None, "a"), ("a", "", ""), ("a", "d", "d "), (None, None, "")],
+    [
+        ("a", None, "a"),
+        *(
+            pytest.param(*values, marks=pytest.mark.medium)
+            for values in [("a", "", ""), ("a", "d", "d "), (None, None, "")]
+        ),
+    ],
 )
 def test_a_prompt_is_put_before_each_text(tmp_path, prompt, given, expected):
     """The first word of a text may continue the prompt, as in a + b."""

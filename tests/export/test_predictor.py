@@ -246,6 +246,7 @@ def test_predict_reads_pipes_and_names_the_line_with_invalid_utf8(exported, tmp_
     assert_refused(latin, "stdin is not UTF-8: byte 0xe9 in line 4.")
 
 
+@pytest.mark.medium
 def test_other_signatures_of_texts_can_be_called(exported):
     scores = predictor_of(exported("fill_mask"), signature="score")(TEXTS)
     model = saved_model(exported("fill_mask"))
@@ -306,6 +307,7 @@ def test_a_table_keeps_its_columns_and_its_format(exported, tmp_path):
         assert all(0 < float(each["probability"]) <= 1 for each in table)
 
 
+@pytest.mark.medium
 def test_tables_of_other_forms(exported, tmp_path):
     model = f"--model={exported('classification')}"
     expected = labels_of(exported, ["é", "h"])
@@ -339,6 +341,7 @@ def test_tables_of_other_forms(exported, tmp_path):
     assert_refused(latin, "rows.txt is not UTF-8", "such as --encoding=latin-1")
 
 
+@pytest.mark.medium
 def test_values_of_a_table_that_differ_from_row_to_row_are_kept(exported, tmp_path):
     """A date, bytes, and tokens of [MASK] that the first batch does not have."""
     when = datetime.datetime(2020, 1, 2)

@@ -128,6 +128,7 @@ def test_requests_have_lists_of_equal_length(served):
     assert ids.inputs["input_ids"].shape == (1 + 2 + 3, 5)
 
 
+@pytest.mark.medium
 def test_the_folder_says_how_lists_are_padded(exported):
     for kind, pads in (("choice", "false"), ("pair", "true")):
         folder = pathlib.Path(exported(kind))

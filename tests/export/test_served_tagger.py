@@ -88,8 +88,15 @@ def python_tags(model, task, sentences, max_seq_length):
         row += count
 
 
-@pytest.mark.parametrize("max_seq_length", [3, 7])
-@pytest.mark.parametrize("scheme", ["iob2", "iobes"])
+@pytest.mark.parametrize(
+    ("scheme", "max_seq_length"),
+    [
+        ("iob2", 3),
+        ("iobes", 7),
+        pytest.param("iob2", 7, marks=pytest.mark.medium),
+        pytest.param("iobes", 3, marks=pytest.mark.medium),
+    ],
+)
 def test_words_get_the_tags_of_run_ner(model_and_tokenizer, max_seq_length, scheme):
     model, tokenizer = model_and_tokenizer
     rng = np.random.default_rng(max_seq_length)

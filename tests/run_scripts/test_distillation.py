@@ -198,6 +198,7 @@ def test_a_frozen_encoder_with_a_teacher():
     assert {*os.listdir("out/features")} == {"train-teacher", "train-1-mean"}
 
 
+@pytest.mark.medium
 def test_bad_input_is_refused_before_anything_is_written():
     write_classifier("labels", labels=("neg", "neutral", "pos"))
     write_classifier("pairs", pair=True)

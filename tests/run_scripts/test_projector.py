@@ -93,6 +93,7 @@ def test_rows_with_other_columns(predict, here):
     )
 
 
+@pytest.mark.medium
 def test_bad_input(predict, here):
     pathlib.Path("other").mkdir()
     pathlib.Path("other/mine.txt").write_text("mine")

@@ -56,6 +56,7 @@ def write_nli():
     write_rows("AX/AX.tsv", "index\tsentence1\tsentence2", "0\ta b\tb a", "1\ta\tb")
 
 
+@pytest.mark.medium
 def test_mnli_has_two_dev_sets_and_its_run_predicts_ax():
     write_nli()
     mnli, _, again = run_well(
@@ -119,6 +120,7 @@ def test_a_folder_of_hugging_face_predicts_the_labels_of_its_config():
     assert [row["predicted"] for row in rows] == [labels[index] for index in best]
 
 
+@pytest.mark.medium
 def test_more_epochs_and_examples_are_refused_by_the_names_of_their_flags():
     write_nli()
     (done,) = run_well(MODULE, f"{MNLI} --do_train --max_train_examples=8")

@@ -29,7 +29,9 @@ def label_of(words, task_type):
     return LABELS[task_type][words[-1]]
 
 
-@pytest.fixture(params=["regression", "multi_label"])
+@pytest.fixture(
+    params=["regression", pytest.param("multi_label", marks=pytest.mark.medium)]
+)
 def task_type(request):
     return request.param
 

@@ -158,7 +158,16 @@ def config_of(data_dir):
     return bert_tf.BertConfig.from_dict(read_json(data_dir / "config.json"))
 
 
-@pytest.mark.parametrize("kind", ["random", "no_head", "no_pooler"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "no_head",
+        *(
+            pytest.param(kind, marks=pytest.mark.medium)
+            for kind in ("random", "no_pooler")
+        ),
+    ],
+)
 def test_weights_that_a_checkpoint_lacks_are_those_of_the_seed(data_dir, kind):
     config = config_of(data_dir)
     expected = arrays_by_name(bert_tf.BertClassifier(config, num_labels=2, seed=1))

@@ -51,7 +51,7 @@ def change(model, kind):
         ("float32", 1),
         ("skip_padding", 1),
         ("lora", 2),
-        ("recompute", 4),
+        pytest.param("recompute", 4, marks=pytest.mark.medium),
         *(
             pytest.param(kind, 1, marks=pytest.mark.medium)
             for kind in ("mixed_bfloat16", "frozen", "xla")

@@ -95,16 +95,12 @@ def main() -> None:
     startup.import_tensorflow()
     from bert_tf.runs.pretrain import pretrain
 
-    model = trained_run.run_model()
     results = pretrain(
         FLAGS.input_file,
         FLAGS.output_dir,
         eval_input_file=FLAGS.eval_input_file,
-        init_checkpoint=model.init_checkpoint,
-        bert_config_file=model.bert_config_file,
-        vocab_file=model.vocab_file,
-        do_lower_case=model.do_lower_case,
-        overwrite=model.overwrite,
+        **trained_run.model_flags(),
+        overwrite=FLAGS.overwrite,
         phases=RunPhases(FLAGS.do_train, FLAGS.do_eval),
         config=config,
         masking=masking,

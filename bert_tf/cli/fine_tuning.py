@@ -188,7 +188,7 @@ def run_task(
 
     startup.import_tensorflow()
     from bert_tf.export.layout import next_version
-    from bert_tf.runs import fine_tune
+    from bert_tf.runs.fine_tune import fine_tune
 
     # Without training, the trained model gives the default length.
     if FLAGS.export_dir:
@@ -204,15 +204,27 @@ def run_task(
     config = dataclasses.replace(
         settings.config, **trained_run.values_or_trained("max_seq_length")
     )
-    settings = dataclasses.replace(settings, config=config)
-    results = fine_tune.run(
-        task, location, model=model, settings=settings, check_only=FLAGS.check_only
+    results = fine_tune(
+        task,
+        location,
+        FLAGS.output_dir,
+        **trained_run.model_flags(),
+        init_head=settings.init_head,
+        head=settings.head,
+        overwrite=FLAGS.overwrite,
+        check_only=FLAGS.check_only,
+        phases=phases,
+        config=config,
+        training=settings.training,
+        runtime=settings.runtime,
+        features=settings.features,
+        distillation=settings.distillation,
     )
     if FLAGS.check_only:
         print("Flags and data are valid.")
         return
 
-    for name, value in sorted(results.values.items()):
+    for name, value in sorted(results.items()):
         print(f"{name} = {value}")
     used = FLAGS.output_dir if phases.train else model.trained_run
     used = used or FLAGS.init_checkpoint

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 FLAGS = flags.FLAGS
 
 
+def model_flags() -> dict[str, Any]:
+    """Returns the values of the flags of `shared_flags.define_model_flags`."""
+    names = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case")
+    values = {name: FLAGS[name].value for name in names}
+    if not FLAGS["do_lower_case"].present:
+        values["do_lower_case"] = None  # that of the checkpoint
+    return values
+
+
 @functools.cache
 def run_model() -> "RunModel":
     """Returns the model of the flags of `shared_flags.define_model_flags`.
@@ -22,8 +31,7 @@ def run_model() -> "RunModel":
     """
     from bert_tf.runs.run_model import RunModel
 
-    casing = FLAGS.do_lower_case if FLAGS["do_lower_case"].present else None
-    return config_flags.build(RunModel, do_lower_case=casing)
+    return config_flags.build(RunModel, **model_flags())
 
 
 def values_or_trained(*names: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`fine_tune`: trains a BERT for a task, evaluates it and predicts, in one call.
 
-The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`.
+The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call it.
 """
 
 import dataclasses
@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from bert_tf.errors import InputError, Path, plain
+from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.runs import initial_model, split_results, task_training
 from bert_tf.runs.distillation import Teacher, cache_teacher
@@ -37,20 +38,19 @@ from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingC
 _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class PhaseResults:
-    """The results of a run.
+class RunResults(dict[str, float]):
+    """The results on the dev splits, and on test splits whose predictions have metrics.
 
     Attributes:
-        values: The results on the dev splits, and on test splits whose predictions have
-            metrics.
         summary: A sentence with the metric that selects the best weights; "" if there
             is none.
+        is_chief: Whether this process writes the files of the run.
     """
 
-    values: Metrics
-    summary: str
-    is_chief: bool
+    def __init__(self, values: Metrics, summary: str, is_chief: bool) -> None:
+        super().__init__(values)
+        self.summary = summary
+        self.is_chief = is_chief
 
 
 def fine_tune(
@@ -63,14 +63,16 @@ def fine_tune(
     vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
     init_head: bool | None = None,
+    head: HeadConfig | None = None,
     overwrite: bool = False,
+    check_only: bool = False,
     phases: RunPhases = _TRAIN_AND_EVALUATE,
     config: FineTuningConfig | None = None,
     training: TrainingConfig | None = None,
     runtime: RuntimeConfig | None = None,
     features: FeatureSettings | None = None,
     distillation: DistillationConfig | None = None,
-) -> Metrics:
+) -> RunResults:
     """Trains a model for a task, evaluates it and writes predictions.
 
     The files in `output_dir` are those of the programs for fine-tuning. The same call
@@ -91,8 +93,10 @@ def fine_tune(
             checkpoint.
         init_head: Whether the head comes from `init_checkpoint` too. By default, it
             does if that is a run of the same task with the same labels.
+        head: The layers of the head that is trained. None for those of `task`.
         overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
             it.
+        check_only: Whether to stop after all checks, before anything is written.
         phases: The phases to run.
         config: Lengths, epochs and batch sizes of evaluations.
         training: The settings that affect the trained weights. The numbers of steps are
@@ -103,8 +107,8 @@ def fine_tune(
         distillation: If given, the model also learns the outputs of a teacher.
 
     Returns:
-        The results on the dev splits, such as "eval_accuracy", and on test splits with
-        labels.
+        A dictionary: the results on the dev splits, such as "eval_accuracy", and on
+        test splits with labels.
 
     Raises:
         InputError: A setting or a file is not valid, or `output_dir` contains another
@@ -127,22 +131,20 @@ def fine_tune(
         features=features,
         distillation=distillation,
         init_head=init_head,
+        head=head,
     )
-    return run(task, data, model=model, settings=settings).values
+    return _run(task, data, model=model, settings=settings, check_only=check_only)
 
 
-def run(
+def _run(
     task: Task,
     location: DataLocation,
     *,
     model: RunModel,
     settings: RunSettings,
-    check_only: bool = False,
-) -> PhaseResults:
-    """Runs the phases in `model.output_dir`; see `fine_tune`.
-
-    If `check_only` is True, stops after all checks, before anything is written.
-    """
+    check_only: bool,
+) -> RunResults:
+    """Runs the phases in `model.output_dir`; see `fine_tune`."""
     phases = settings.phases
 
     # Read the initial models, and the examples of the task.
@@ -182,7 +184,7 @@ def run(
     step = 0 if phases.train else trainer.load_result(required=initialize is None)
     if check_only:
         data.report()
-        return PhaseResults({}, "", trainer.is_chief)
+        return RunResults({}, "", trainer.is_chief)
 
     with trainer.locked_folder():
         # Cache the outputs of models that do not change, and train.
@@ -201,7 +203,7 @@ def run(
             scores, evaluator, folder.path, trainer.is_chief
         )
     data.report_warnings()  # again, next to the results
-    return PhaseResults(scores.values, summary, trainer.is_chief)
+    return RunResults(scores.values, summary, trainer.is_chief)
 
 
 def _read_data(

@@ -7,10 +7,12 @@ that are named run in every tier, and folders that are named without the slow ca
 """
 
 import collections
+import ctypes
 import os
 import pathlib
 import re
 import signal
+import sys
 
 import pytest
 
@@ -116,6 +118,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         known = (COMMANDS[each] for each in COMMANDS if re.search(each, reason))
         command = next(known, "")
         write(f"{number:5}  {reason}{command and f': {command}'}")
+
+
+class SignalStack(ctypes.Structure):
+    """The structure `stack_t` of Linux."""
+
+    _fields_ = (
+        ("ss_sp", ctypes.c_void_p),
+        ("ss_flags", ctypes.c_int),
+        ("ss_size", ctypes.c_size_t),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _signals_use_the_normal_stack():
+    """OpenVINO sets a stack for signal handlers and frees it: a later signal would crash."""
+    if sys.platform == "linux":
+        disabled = SignalStack(ss_flags=2)
+        assert ctypes.CDLL(None).sigaltstack(ctypes.byref(disabled), None) == 0
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,13 @@ from run_programs import run_python
 PROGRAM = """
 import logging, os, sys, time
 from absl import flags
-from bert_tf.program import command_line
+from bert_tf.program import command_line, config_flags
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
 
 flags.DEFINE_bool("overwrite", False, "")
-flags.DEFINE_string("input_file", None, "")
-flags.DEFINE_list("input_dirs", None, "")
+config_flags.define_path("input_file", None, "")
+config_flags.define_path("input_dirs", None, "", is_list=True)
 flags.DEFINE_string("text", None, "")
 
 def main():

@@ -1,4 +1,7 @@
-"""The backend of Keras: what it supports, and the devices of TensorFlow with another."""
+"""Checks whether the backend of Keras supports a part of bert-tf.
+
+With another backend than TensorFlow, TensorFlow gets no GPU.
+"""
 
 import contextlib
 import importlib

@@ -375,9 +375,11 @@ def read_pretrained(
     if config.extra:
         # Unknown keys are reported because an unknown key may be a misspelled key. The
         # default of the correctly spelled key is then used.
-        _LOG.warning("%s: ignoring unknown keys: %s.", source, ", ".join(config.extra))
+        _LOG.warning(
+            "warning: %s: ignoring unknown keys: %s.", source, ", ".join(config.extra)
+        )
     for note in contents.notes if contents else ():
-        _LOG.warning("%s: %s.", source, note)
+        _LOG.warning("warning: %s: %s.", source, note)
     return Pretrained(
         config, contents, os.fspath(vocab_file) if vocab_file else None, do_lower_case
     )

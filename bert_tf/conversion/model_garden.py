@@ -123,7 +123,11 @@ def read_weights(reader: Any) -> GardenWeights:
 
 
 def _order_of_poolers(full_name: str) -> int:
-    """Returns 2 for the pooler of a usual head, 1 for that of another head, and otherwise 0."""
+    """Returns a sort key of variables: poolers of heads are last.
+
+    It is 2 for the pooler of a next-sentence or classification head, 1 for that of
+    another head, and 0 for all other variables.
+    """
     usual = ("next_sentence/", "sentence_prediction/")
     return ("pooler_dense" in full_name) * (1 + any(u in full_name for u in usual))
 

@@ -121,7 +121,7 @@ def _read_from_hub(path: str) -> CheckpointContents:
 
     if downloaded != patterns:
         _LOG.warning(
-            "%s has no model.safetensors, so %s was downloaded. A pull request with "
+            "warning: %s has no model.safetensors, so %s was downloaded. A pull request with "
             "safetensors, if the model has one, is %s%s@refs/pr/N, where N is its "
             "number.",
             *(path, downloaded[-1], _HUB, name),

@@ -126,7 +126,7 @@ def write_weights(
     """
     path, _ = _write_checked(contents, folder, dialect, texts=texts)
     for line in _differences(contents, dialect):
-        _LOG.warning("%s: %s", path, line)
+        _LOG.warning("warning: %s: %s", path, line)
     return path
 
 

@@ -58,7 +58,7 @@ class ExportJob:
 
     @property
     def answer_facts(self) -> dict[str, float]:
-        """The threshold of no answer, by its name; {} if answers cannot be empty."""
+        """The threshold of the null score, by its name; {} if answers cannot be empty."""
         facts = self.checkpoint.facts
         name = "null_score_diff_threshold"
         has_threshold = facts.get("version_2_with_negative") and name in facts

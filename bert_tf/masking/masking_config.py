@@ -99,7 +99,7 @@ class MaskingConfig:
         return self.masked_lm_prob
 
     def warning(self, max_seq_length: int) -> str:
-        """Returns a warning if P is too small for the share of masked tokens, or ""."""
+        """Returns a warning if `max_predictions_per_seq` is too small for the share, or ""."""
         length = max_seq_length
         limit = self.max_predictions_per_seq
         masks = round(length * self.masked_share)

@@ -27,7 +27,7 @@ def layout_map(
 ) -> keras.distribution.LayoutMap:
     """Divides the variables of any BERT model over the last axis of a mesh of devices.
 
-    Keras divides variables on JAX only, and those that are created after
+    Keras divides variables on JAX only, and only those that are created after
     `keras.distribution.set_distribution`.
 
     Args:

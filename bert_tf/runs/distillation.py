@@ -59,7 +59,10 @@ class DistillationObjective:
         return getattr(self.student, name)
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
-        """Returns the sums of the task, with the mean loss, and the teacher's loss."""
+        """Returns the sums of the task and of the teacher's loss.
+
+        "loss" is the sum of the weighted means of label loss and teacher loss.
+        """
         outputs = self.student.outputs_of_model(batch, training, seed)
         sums = self.student.sums_of_outputs(outputs, batch)
 
@@ -69,8 +72,8 @@ class DistillationObjective:
         loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
 
         weight = self.config.distillation_weight
-        mean = (1 - weight) * sums["loss"] + weight * loss
-        return {**sums, "loss": mean, "teacher_loss": loss}
+        combined = (1 - weight) * sums["loss"] + weight * loss
+        return {**sums, "loss": combined, "teacher_loss": loss}
 
     def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
         """Returns the metrics of the task, and the mean of the teacher's loss."""

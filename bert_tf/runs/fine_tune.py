@@ -176,7 +176,9 @@ def _run(
         )
         if trainer.resumes:
             waiting.clear()  # the checkpoint has all weights
-    first_step = 0  # known only with a frozen encoder, whose hidden states are cached
+    # The hidden states of a frozen encoder are cached before training, so a resumed run
+    # restores the weights here already. `first_step` decides what is cached.
+    first_step = 0
     if settings.features and (newest := folder.checkpoint_to_resume()):
         first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
     teacher_objective = teacher and _make_teacher(teacher, settings, trainer)

@@ -53,7 +53,7 @@ def execute(
                     error = error or "the program computed no metric on the dev split"
                     failed[run] = error
                     _LOGGER.warning(
-                        "%s failed: %s (%s)", text, failed[run], store.log(run)
+                        "warning: %s failed: %s (%s)", text, failed[run], store.log(run)
                     )
                 else:
                     _LOGGER.info("%s: %s %.4f", text, result.metric, result.value)

@@ -103,7 +103,10 @@ class SweepStore:
             yield lock
 
     def save_plan(self, keep_all: bool) -> None:
-        """Writes the plan; with `keep_all`, this and later calls keep the weights of all runs."""
+        """Writes the plan, and whether the sweep keeps the weights of all its runs.
+
+        If an earlier call had `keep_all`, the weights are still kept.
+        """
         self._saved = {
             "program": self._plan.program,
             "flags": list(self._plan.flags),

@@ -108,8 +108,8 @@ class TaskResults:
         """Returns the metrics of a constant prediction.
 
         The prediction is, depending on the task, the most frequent label of the split,
-        the tag O, or no answer. A metric whose value is not known is omitted. Called
-        only if there are metrics.
+        the tag O, or no answer. A metric that is not computed for such a prediction is
+        omitted. Called only if there are metrics.
         """
         return {}
 

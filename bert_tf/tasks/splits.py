@@ -278,8 +278,8 @@ class RowCounts(Counter[str]):
     def add(self, reason: str, row: str, is_skipped: bool = False) -> None:
         """Counts a row under a reason, such as "short rows skipped".
 
-        `row` has the file, the line and the value for messages. `is_skipped` means that
-        the row gives no example.
+        `row` describes the row in messages: its file, its line, and the value that is
+        the reason. `is_skipped` means that the row gives no example.
         """
         if reason not in self:
             self.notes["first"].append(

@@ -171,7 +171,9 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
 
 
 def _limit_position(buffer: bytes) -> int:
-    """Returns the byte position of `max_bytes_per_token`, the fifth field of a model.
+    """Returns where a WordPiece model in flatbuffers has its limit of bytes per token.
+
+    The limit is the fifth field, `max_bytes_per_token`.
 
     Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`. In the flatbuffers
     encoding, a table refers to a list of the positions of its fields.

@@ -91,7 +91,7 @@ def run_loop(
             the same step.
         signals: The stop signals that this process has received so far.
     """
-    number = 0
+    signal_number = 0
     is_last = state.step >= last_step or state.time_is_up
     with contextlib.ExitStack() as stack:
         for callback in callbacks:
@@ -99,8 +99,8 @@ def run_loop(
 
         while not is_last and not any(each.should_stop(state) for each in callbacks):
             # Every process uses the chief's number of steps per call.
-            number, steps = _agree(workers, signals, pacing.steps)
-            if number:
+            signal_number, steps = _agree(workers, signals, pacing.steps)
+            if signal_number:
                 break
 
             # The call of the graph ends at the next step at which a callback is due.
@@ -136,12 +136,16 @@ def run_loop(
 
         clock.update(state)
         for callback in callbacks:
-            callback.finish(state, interrupted=bool(number))
-    return number
+            callback.finish(state, interrupted=bool(signal_number))
+    return signal_number
 
 
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:
     """Returns a stop signal (0 if no process received one), and the chief's `steps`."""
-    number = (signals or [0])[0]
-    any_signal, agreed_steps = workers.sum([number, steps if workers.is_chief else 0])
-    return (number or int(signal.SIGTERM)) if any_signal else 0, round(agreed_steps)
+    signal_number = (signals or [0])[0]
+    any_signal, agreed_steps = workers.sum(
+        [signal_number, steps if workers.is_chief else 0]
+    )
+    if not any_signal:
+        return 0, round(agreed_steps)
+    return signal_number or int(signal.SIGTERM), round(agreed_steps)

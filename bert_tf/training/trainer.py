@@ -228,11 +228,11 @@ class Trainer(Generic[ObjectiveT]):
                     "started. Start it again, or create a new Trainer, to resume from "
                     "the newest checkpoint."
                 )
-            number, state = self._run(
+            signal_number, state = self._run(
                 data, held_out or HeldOutData(), per_step or {}, signals
             )
-        if number:
-            raise TrainingInterrupted(number, state.step, self._folder.overwrite)
+        if signal_number:
+            raise TrainingInterrupted(signal_number, state.step, self._folder.overwrite)
         return self._select_final_weights(state)
 
     def part_of_batch(self) -> tuple[int, int] | None:
@@ -287,7 +287,7 @@ class Trainer(Generic[ObjectiveT]):
 
             failures = FailureMessages(data.records, self._folder, writer)
             remaining = iter(batches(state.step)) if callable(batches) else iterator
-            number = run_loop(
+            signal_number = run_loop(
                 self._steps_with_messages(remaining, failures, data.is_part),
                 state,
                 last_step=self._last_step,
@@ -304,7 +304,7 @@ class Trainer(Generic[ObjectiveT]):
                 signals=signals,
                 clock=TrainingClock(bool(self.training.time_budget_secs)),
             )
-        return number, state
+        return signal_number, state
 
     def _callbacks(
         self,

@@ -307,7 +307,7 @@ class OnnxForward(FileForward):
 
 
 def _start_onnxruntime(onnxruntime: Any, content: bytes, num_threads: int) -> Any:
-    """Returns a function from a batch to the outputs of a file."""
+    """Returns a function that runs the model in a file on a batch."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.log_severity_level = 3  # errors only
@@ -318,7 +318,7 @@ def _start_onnxruntime(onnxruntime: Any, content: bytes, num_threads: int) -> An
 
 
 def _start_openvino(openvino: Any, content: bytes, num_threads: int) -> Any:
-    """Returns a function from a batch to the outputs of a file."""
+    """Returns a function that runs the model in a file on a batch."""
     core = openvino.Core()
     lock = threading.Lock()
     options = {"INFERENCE_NUM_THREADS": num_threads}

@@ -85,7 +85,8 @@ class ServedChoice(ServedModel):
 def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
     """Checks, when the graph runs, that there is a context for each row of choices.
 
-    It also checks the rank of both: the C API does not compare it with the signature.
+    It also checks the ranks of both, which TensorFlow's C API does not compare with the
+    signature.
     """
     context = tf.ensure_shape(tf.convert_to_tensor(context, tf.string), [None])
     choices = tf.ensure_shape(tf.convert_to_tensor(choices, tf.string), [None, None])

@@ -91,7 +91,7 @@ class NerResults(TaskResults):
         return self._metrics.results()
 
     def baseline(self) -> Metrics:
-        """Returns the metrics if each word has the tag O."""
+        """Returns the metrics of a prediction of the tag O for each word."""
         return self._metrics.baseline()
 
     def undefined(self, metric: str) -> str:

@@ -358,7 +358,7 @@ def final_text(predicted: str, original: str, normalized: str) -> str:
 
 
 def _position(text: str, number: int) -> int:
-    """Returns the position of a character that is counted without spaces."""
+    """Returns the position in a text of its character `number`, counted without spaces."""
     start = 0
     for word in text.split(" "):
         if number < len(word):

@@ -268,10 +268,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         )
 
     def update_step(self, gradient: Any, variable: Any, learning_rate: Any) -> None:
-        """Updates one weight with its clipped gradient; not on TensorFlow.
+        """Updates one weight with its clipped gradient, on JAX and PyTorch.
 
-        If a version of Keras calls this method on TensorFlow, training fails, because
-        the gradient is not summed over the replicas.
+        On TensorFlow, Keras does not call this method: there, the gradient is not yet
+        summed over the replicas. If a version of Keras does, the method raises an
+        error.
         """
         if _ON_TENSORFLOW:
             raise NotImplementedError

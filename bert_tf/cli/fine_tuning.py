@@ -204,21 +204,15 @@ def run_task(
     config = dataclasses.replace(
         settings.config, **trained_run.values_or_trained("max_seq_length")
     )
+    settings = dataclasses.replace(settings, config=config)
     results = fine_tune(
         task,
         location,
         FLAGS.output_dir,
         **trained_run.model_flags(),
-        init_head=settings.init_head,
-        head=settings.head,
+        **vars(settings),
         overwrite=FLAGS.overwrite,
         check_only=FLAGS.check_only,
-        phases=phases,
-        config=config,
-        training=settings.training,
-        runtime=settings.runtime,
-        features=settings.features,
-        distillation=settings.distillation,
     )
     if FLAGS.check_only:
         print("Flags and data are valid.")

@@ -240,15 +240,14 @@ def _rename_tensors(
     unknown = []
 
     for name, array in tensors.items():
-        entry = match(name) or match(f"bert.{name}")
-        if entry is None:
+        row = match(name) or match(f"bert.{name}")
+        if row is None:
             unknown.append(name)
             continue
-        row, block = entry
         if row.transposed:
             # A copy now: to hash and to assign a transposed view copies it each time.
             array = np.ascontiguousarray(array.T)
-        arrays[row.google.replace("{i}", block)] = array
+        arrays[row.google] = array
 
     # A tied weight may be stored under the decoder's name only.
     for name, copy in _decoder_copies(tensors).items():
@@ -380,12 +379,9 @@ def hugging_face_tensors(
 
     tensors = {}
     for name, array in arrays.items():
-        entry = match(name)
-        if entry is None:
-            continue
-        row, block = entry
-        new_name = row.hugging_face.replace("{i}", block)
-        if architecture == "BertModel":
-            new_name = new_name.removeprefix("bert.")
-        tensors[new_name] = array.T if row.transposed else array
+        if row := match(name):
+            new_name = row.hugging_face
+            if architecture == "BertModel":
+                new_name = new_name.removeprefix("bert.")
+            tensors[new_name] = array.T if row.transposed else array
     return tensors

@@ -237,13 +237,12 @@ def _read_arrays(
     arrays = {}
     unknown = []
     for path, array in stored.items():
-        entry = match(_normalized(path))
-        if entry is None:
+        row = match(_normalized(path))
+        if row is None:
             unknown.append(path)
             continue
-        row, block = entry
         array = array.T if row.google == _OUTPUT else array
-        arrays[row.google.replace("{i}", block)] = weight_names.merge_heads(row, array)
+        arrays[row.google] = weight_names.merge_heads(row, array)
 
     return arrays, tuple(path for path in unknown if "optimizer/" not in path)
 
@@ -336,13 +335,12 @@ def _variables(
 
     arrays = {}
     for name, array in weights.items():
-        if entry := match(name):
-            row, block = entry
+        if row := match(name):
             if row.heads == "out":
                 array = array.reshape(*array.shape[:-1], config.num_attention_heads, -1)
             if row.heads == "in":
                 array = array.reshape(config.num_attention_heads, -1, array.shape[-1])
-            number = f"_{block}" if block != "0" else ""
-            path = row.google.replace("_{i}", number)
+            # The first of several layers has no number.
+            path = row.google.replace("_encoder_0/", "_encoder/")
             arrays[path] = array.T if name == _OUTPUT else array
     return arrays

@@ -89,13 +89,12 @@ def read_weights(reader: Any) -> GardenWeights:
     found_at: dict[str, str] = {}
     # The pooler of a head is read last, and so replaces that of the encoder.
     for full_name in sorted(keys, key=_order_of_poolers):
-        entry = match(full_name)
-        if entry is None:
+        row = match(full_name)
+        if row is None:
             unknown.append(keys[full_name])
             continue
 
         array = tensorflow_checkpoint.get_weight(reader, keys[full_name])
-        row, block = entry
         if row.heads == "out" and array.ndim == 3:
             heads = array.shape[1]
 
@@ -103,7 +102,7 @@ def read_weights(reader: Any) -> GardenWeights:
         # becomes [out, in].
         array = weight_names.merge_heads(row, array)
         is_output_layer = full_name.endswith("logits/kernel")
-        name = row.google.replace("{i}", block)
+        name = row.google
         arrays[name] = array.T if is_output_layer else array
 
         # No other weight may be replaced.

@@ -204,11 +204,12 @@ def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool) -> str:
 
 def matcher(
     names: Mapping[str, Row], with_scope: bool = False
-) -> Callable[[str], tuple[Row, str] | None]:
+) -> Callable[[str], Row | None]:
     """Returns a function that finds the row of a weight from the weight's name.
 
-    The function returns the row and the index of the Transformer block as a string (""
-    for a weight outside of the blocks), or None if no row has the name.
+    The function returns the row, in whose names in google-research/bert and Hugging
+    Face the index of the Transformer block replaces `{i}`, or None if no row has the
+    name.
 
     Args:
         names: The rows by the names of weights, which may contain `{i}`.
@@ -221,11 +222,15 @@ def matcher(
         if name
     ]
 
-    def match(name: str) -> tuple[Row, str] | None:
+    def match(name: str) -> Row | None:
         for pattern, row in patterns:
-            regex_match = pattern.fullmatch(name)
-            if regex_match:
-                return row, regex_match.groupdict().get("i") or ""
+            if regex_match := pattern.fullmatch(name):
+                block = regex_match.groupdict().get("i", "")
+                return dataclasses.replace(
+                    row,
+                    google=row.google.replace("{i}", block),
+                    hugging_face=row.hugging_face.replace("{i}", block),
+                )
         return None
 
     return match

@@ -63,17 +63,20 @@ def _norm(google: str, hugging_face: str, model_garden: str) -> list[Row]:
 
 
 _EMBEDDINGS = (
-    *(
-        Row(
-            f"bert/embeddings/{name}",
-            f"bert.embeddings.{name}.weight",
-            f"{garden}/embeddings",
-        )
-        for name, garden in (
-            ("word_embeddings", "word_embeddings"),
-            ("token_type_embeddings", "type_embeddings"),
-            ("position_embeddings", "position_embedding"),
-        )
+    Row(
+        "bert/embeddings/word_embeddings",
+        "bert.embeddings.word_embeddings.weight",
+        "word_embeddings/embeddings",
+    ),
+    Row(
+        "bert/embeddings/token_type_embeddings",
+        "bert.embeddings.token_type_embeddings.weight",
+        "type_embeddings/embeddings",
+    ),
+    Row(
+        "bert/embeddings/position_embeddings",
+        "bert.embeddings.position_embeddings.weight",
+        "position_embedding/embeddings",
     ),
     *_norm(
         "bert/embeddings/LayerNorm",

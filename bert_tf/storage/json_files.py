@@ -36,10 +36,13 @@ class Rule:
 
     def accepts(self, value: Any) -> bool:
         """Whether a value that is not null follows the rule."""
-        if not _has_type(value, self.types):
-            return False
-        is_number = _has_type(value, (float,))
-        return not is_number or self.minimum <= value <= self.maximum
+        if isinstance(value, bool):
+            return bool in self.types
+        types = (*self.types, int) if float in self.types else self.types
+        is_number = isinstance(value, (int, float))
+        return isinstance(value, types) and (
+            not is_number or self.minimum <= value <= self.maximum
+        )
 
 
 Schema = Mapping[str, Rule]
@@ -48,12 +51,6 @@ TRUTH = Rule("true or false", (bool,))
 LENGTH = Rule("a whole number from 1 to 2^31", (int,), minimum=1, maximum=1 << 31)
 NUMBER = Rule("a number", (float,))
 OBJECT = Rule("a JSON object", (dict,))
-
-
-def _has_type(value: Any, types: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in types
-    return isinstance(value, (*types, int) if float in types else types)
 
 
 def read(

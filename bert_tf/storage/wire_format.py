@@ -101,12 +101,12 @@ def _field(number: int, content: list[_Block]) -> list[_Block]:
 
 def _varints(values: np.ndarray) -> _Block:
     """Encodes numbers [B, n] as varints: groups of 7 bits, the lowest first."""
-    largest = int(values.max(initial=0))
-    if largest < 128 and values.min(initial=0) >= 0:
+    largest, smallest = int(values.max(initial=0)), values.min(initial=0)
+    if largest < 128 and smallest >= 0:
         return _all_used(values.astype(np.uint8))
 
     # Narrow types are faster; negative numbers need all 64 bits.
-    small = values.min(initial=0) >= 0 and largest < 1 << 31
+    small = smallest >= 0 and largest < 1 << 31
     values = (
         values.astype(np.uint32) if small else values.astype(np.int64).view(np.uint64)
     )

@@ -184,11 +184,10 @@ def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
     """Returns the fields of `CheckpointContents` that describe the tokenizer."""
     path = find_file(folder, VOCABULARY_FILE)
     vocabulary = read_vocabulary(path) if path else None
-    paths = {name: find_file(folder, name) for name in FILES}
-    contents = {name: json_files.read(path) for name, path in paths.items() if path}
-    config = contents.get(TOKENIZER_CONFIG_FILE, {})
+    contents = {name: json_files.read_optional(folder, name) for name in FILES}
+    config = contents[TOKENIZER_CONFIG_FILE]
     if tokenizer_class and not config.get("tokenizer_class"):
-        contents[TOKENIZER_CONFIG_FILE] = {**config, "tokenizer_class": tokenizer_class}
+        config["tokenizer_class"] = tokenizer_class
     return tokenizer_fields(contents, vocabulary)
 
 

@@ -216,8 +216,7 @@ def _fields(sizes: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def _read_json(folder: str, name: str) -> dict[str, Any]:
     """Reads the description of an object of Keras; an absent one has no settings."""
-    path = find_file(folder, name)
-    values = json_files.read(path) if path else {}
+    values = json_files.read_optional(folder, name)
     return {**values, "config": values.get("config") or {}}
 
 

@@ -117,9 +117,9 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
         vocabulary = read_vocabulary(path)
 
     casing = released_casing(posixpath.basename(folder))
-    if casing is None and (path := find_file(folder, TOKENIZER_CONFIG_FILE)):
-        casing = json_files.read(path, {"do_lower_case": json_files.TRUTH}).get(
-            "do_lower_case"
-        )
+    if casing is None:
+        schema = {"do_lower_case": json_files.TRUTH}
+        settings = json_files.read_optional(folder, TOKENIZER_CONFIG_FILE, schema)
+        casing = settings.get("do_lower_case")
 
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}

@@ -75,6 +75,14 @@ def read(
         raise InputError(f"{path} is damaged: {reason}") from error
 
 
+def read_optional(
+    folder: str, name: str, schema: Schema | None = None
+) -> dict[str, Any]:
+    """Reads a file of a checkpoint as `read` does; {} if there is none in the folder."""
+    path = files.find_file(folder, name)
+    return read(path, schema) if path else {}
+
+
 def parse(text: str, source: str, remedy: str = "") -> Any:
     """Parses JSON as `json` does, but refuses repeated keys and lone surrogates.
 

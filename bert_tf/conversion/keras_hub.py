@@ -236,14 +236,12 @@ def _read_arrays(
     arrays = {}
     unknown = []
     for path, array in stored.items():
-        row = match(_normalized(path))
-        if row is None:
+        if row := match(_normalized(path)):
+            array = array.T if row.google == _OUTPUT else array
+            arrays[row.google] = weight_names.merge_heads(row, array)
+        elif "optimizer/" not in path:
             unknown.append(path)
-            continue
-        array = array.T if row.google == _OUTPUT else array
-        arrays[row.google] = weight_names.merge_heads(row, array)
-
-    return arrays, tuple(path for path in unknown if "optimizer/" not in path)
+    return arrays, tuple(unknown)
 
 
 def _normalized(path: str) -> str:
@@ -286,8 +284,10 @@ def write(folder: str, contents: CheckpointContents) -> str:
     arrays = _variables(contents.arrays, config)
     encoder = {path for path in arrays if path.startswith(_ENCODER)}
     if len(encoder) < len(arrays):
-        task: dict[str, Any] = {"backbone": backbone}
-        task["preprocessor"] = preprocessor if contents.vocabulary else None
+        task: dict[str, Any] = {
+            "backbone": backbone,
+            "preprocessor": preprocessor if contents.vocabulary else None,
+        }
         if _OUTPUT in contents.arrays:
             task["num_classes"] = len(contents.arrays[_OUTPUT])
         objects[TASK_FILE] = _described(head, task)

@@ -52,7 +52,7 @@ _ACTIVATIONS = {
 }
 _HUGGING_FACE_ACTIVATIONS = {
     activation: name for name, activation in reversed(_ACTIVATIONS.items())
-} | {"gelu": "gelu_new"}
+}
 # The task types by `problem_type` of transformers. Classification is the default of
 # both.
 _TASK_TYPES = {"multi_label_classification": "multi_label", "regression": "regression"}
@@ -100,13 +100,17 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
         folder, tokenizer.get("do_lower_case")
     )
 
-    labels = _read_labels(
-        [*classifier.values(), *_heads_with_labels(arrays)], values, config_path
-    )
+    labels = _read_labels(_num_labels(classifier | arrays), values, config_path)
     facts: dict[str, Any] = {"labels": labels} if labels else {}
-    if "output_weights" in arrays:
-        facts |= _task_type(labels, values.get("problem_type"))
-    facts |= {"embedding": embedding} if embedding else {}
+    if "output_weights" in arrays:  # a classifier of texts
+        default = "regression" if len(labels) == 1 else None
+        task_type = _TASK_TYPES.get(values.get("problem_type"), default)
+        if task_type:
+            facts["task_type"] = task_type
+        if task_type == "regression":
+            facts["labels"] = []
+    if embedding:
+        facts["embedding"] = embedding
 
     return CheckpointContents(
         source=path,
@@ -145,32 +149,21 @@ def _classifier_class(architectures: Any) -> str | None:
     return classes.pop() if len(classes) == 1 else None
 
 
-def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    names = weight_names.HEADS_WITH_LABELS.values()
-    return [arrays[name] for name in names if name in arrays]
+def _num_labels(arrays: Mapping[str, np.ndarray]) -> int:
+    """Returns the number of outputs of a head with labels; 0 if there is none."""
+    heads = weight_names.HEADS_WITH_LABELS.values()
+    names = ("classifier.weight", "classifier.bias", *heads)
+    return next((len(arrays[name]) for name in names if name in arrays), 0)
 
 
-def _task_type(labels: Sequence[str], problem_type: Any) -> dict[str, Any]:
-    """Returns the task type of a classifier of texts, if it is known."""
-    task_type = _TASK_TYPES.get(
-        problem_type, "regression" if len(labels) == 1 else None
-    )
-    if task_type == "regression":
-        return {"task_type": task_type, "labels": []}
-    return {"task_type": task_type} if task_type else {}
-
-
-def _read_labels(
-    heads: Sequence[np.ndarray], values: Mapping[str, Any], path: str
-) -> list[str]:
+def _read_labels(number: int, values: Mapping[str, Any], path: str) -> list[str]:
     """Returns the labels of a classifier or tagger, or an empty list for other models.
 
     transformers does not write `id2label` for two labels with default names.
     """
     names = values.get("id2label") or {}
-    number = len(heads[0]) if heads else 0
     known = [str(i) for i in range(number)]
-    if heads and set(names) - set(known):
+    if number and set(names) - set(known):
         raise InputError(
             f"{path}: id2label must have the keys 0 to {number - 1}, one for each "
             f"output of the model. Received: {', '.join(names):.60}. Correct the names."
@@ -239,14 +232,16 @@ def _rename_tensors(
     unknown = []
 
     for name, array in tensors.items():
-        row = match(name) or match(f"bert.{name}")
-        if row is None:
+        if row := match(name) or match(f"bert.{name}"):
+            if row.transposed:
+                # A copy now: to hash and to assign a transposed view copies it each
+                # time.
+                array = np.ascontiguousarray(array.T)
+            arrays[row.google] = array
+        elif name.removeprefix("bert.") not in _BUFFERS and not name.startswith(
+            _DECODER
+        ):
             unknown.append(name)
-            continue
-        if row.transposed:
-            # A copy now: to hash and to assign a transposed view copies it each time.
-            array = np.ascontiguousarray(array.T)
-        arrays[row.google] = array
 
     # A tied weight may be stored under the decoder's name only.
     for name, copy in _decoder_copies(tensors).items():
@@ -256,9 +251,6 @@ def _rename_tensors(
             f"{source} has no word embeddings, so it is not a BERT. It holds "
             f"{len(tensors)} tensors, such as {', '.join(sorted(tensors)[:3])}."
         )
-
-    ignored = (*_BUFFERS, *(f"bert.{name}" for name in _BUFFERS))
-    unknown = [n for n in unknown if n not in ignored and not n.startswith(_DECODER)]
     return arrays, tuple(unknown)
 
 
@@ -350,17 +342,15 @@ def _labels_to_write(contents: CheckpointContents) -> list[str]:
 
     transformers gives a head as many outputs as `config.json` has labels.
     """
-    heads = _heads_with_labels(contents.arrays)
-    if not heads:
+    number = _num_labels(contents.arrays)
+    if not number:
         return []
 
-    labels = contents.facts.get("labels") or [
-        f"LABEL_{i}" for i in range(len(heads[0]))
-    ]
-    if len(labels) != len(heads[0]):
+    labels = contents.facts.get("labels") or [f"LABEL_{i}" for i in range(number)]
+    if len(labels) != number:
         raise InputError(
-            f"labels must have one name for each of the {len(heads[0])} outputs of the "
-            f"head. Received: {len(labels)} labels, {', '.join(map(str, labels))}."
+            f"labels must have one name for each of the {number} outputs of the head. "
+            f"Received: {len(labels)} labels, {', '.join(map(str, labels))}."
         )
     return labels
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
@@ -60,11 +59,11 @@ def with_tokenizer(
 
 
 def _check_same_vocabulary(
-    contents: CheckpointContents, vocabulary: Sequence[str], source: str
+    contents: CheckpointContents, vocabulary: list[str], source: str
 ) -> None:
     """Checks that a vocabulary is equal to that of a checkpoint of bert-tf."""
     own = contents.vocabulary if contents.dialect == "bert-tf" else None
-    if own and list(own) != list(vocabulary):
+    if own and own != vocabulary:
         raise InputError(
             f"{source} has the SHA-256 {vocabulary_sha256(vocabulary)[:12]}, but "
             f"{contents.source} was trained with the vocabulary "

@@ -47,7 +47,13 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
             else than an undamaged checkpoint of this dialect.
     """
     target = real_path(resolve_output(folder, is_folder=True))
-    _check_place(folder, target, sources)
+    if (run := run_of(target)) is not None:
+        raise _refusal(folder, f"belongs to the run in {run}")
+    for source in sources:
+        if is_inside(source, target):
+            raise _refusal(
+                folder, f"belongs to the checkpoint that is read from {source}"
+            )
 
     # All files must be those of a checkpoint of the dialect.
     written = WRITABLE[dialect]
@@ -86,17 +92,6 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
 
 def _refusal(folder: str, reason: str) -> InputError:
     return refusal(folder, f"but {reason}", "Give the path of a new folder")
-
-
-def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:
-    run = run_of(target)
-    if run is not None:
-        raise _refusal(folder, f"belongs to the run in {run}")
-    for source in sources:
-        if is_inside(source, target):
-            raise _refusal(
-                folder, f"belongs to the checkpoint that is read from {source}"
-            )
 
 
 def write_weights(
@@ -341,20 +336,16 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
         )
 
     # The weights are equal bit by bit.
-    changed = [
-        name
-        for name, array in expected.items()
-        if not np.array_equal(array.view(np.int32), actual[name].view(np.int32))
-    ]
-    if changed:
-        raise InputError(
-            f"{written.source} differs from the written weights, first in "
-            f"{changed[0]}. Check the disk and convert again."
-        )
+    for name, array in expected.items():
+        if not np.array_equal(array.view(np.int32), actual[name].view(np.int32)):
+            raise InputError(
+                f"{written.source} differs from the written weights, first in {name}. "
+                "Check the disk and convert again."
+            )
 
     # The vocabulary is read as it was written.
-    before, after = contents.vocabulary or (), written.vocabulary or ()
-    if list(before) != list(after):
+    before, after = contents.vocabulary or [], written.vocabulary or []
+    if before != after:
         pairs = itertools.zip_longest(before, after)
         token = next(one for one, two in pairs if one != two)
         raise InputError(

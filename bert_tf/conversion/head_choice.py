@@ -195,9 +195,10 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
     pairs = own.get("pair"), facts.get("pair")
     if None not in pairs and pairs[0] != pairs[1]:
-        kinds = ("pairs of texts", "single texts")
-        return "is a model for {}, not for {}".format(
-            *(kinds if pairs[0] else kinds[::-1])
+        return (
+            "is a model for pairs of texts, not for single texts"
+            if pairs[0]
+            else "is a model for single texts, not for pairs of texts"
         )
 
     if different := _difference_of_head(contents, facts):

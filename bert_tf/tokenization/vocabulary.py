@@ -209,8 +209,9 @@ def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None) -> bool
             f"do_lower_case={recorded} (see {vocab}.json). Set "
             f"do_lower_case={recorded}, or train another vocabulary."
         )
-    if do_lower_case is not None or recorded is not None:
-        return bool(do_lower_case) if recorded is None else recorded
+    casing = recorded if do_lower_case is None else bool(do_lower_case)
+    if casing is not None:
+        return casing
 
     # The casing that the entries show.
     cased = cased_entries(read_vocabulary(vocab) if isinstance(vocab, str) else vocab)

@@ -11,8 +11,11 @@ _LOGGER = logging.getLogger(__name__)
 
 def open_file(path: str) -> IO[str]:
     """Opens a file to lock, and creates it if there is none; OSError if it is a link."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open(path, "a", opener=lambda name, _: os.open(name, flags, 0o666))
+    return open(
+        path,
+        "a",
+        opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666),
+    )
 
 
 def is_at(descriptor: int, path: str) -> bool:

@@ -30,7 +30,7 @@ from bert_tf.conversion.head_choice import (
     check_labels,
     difference_of_facts,
 )
-from bert_tf.conversion.weight_assignment import check_config, check_encoder
+from bert_tf.conversion.weight_assignment import check_config
 from bert_tf.conversion.weight_names import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError, Path, plain
 from bert_tf.head_config import HeadConfig
@@ -370,7 +370,6 @@ def read_pretrained(
 
     if contents is not None:
         check_config(contents, config)
-        check_encoder(contents, config)
 
     if config.extra:
         # Unknown keys are reported because an unknown key may be a misspelled key. The

@@ -1,6 +1,6 @@
 """Copies the weights of a checkpoint to a model, and checks that they fit.
 
-`assign` does both; `check_config` and `check_encoder` check before a model is built.
+`assign` does both; `check_config` checks before a model is built.
 `classifier_of` finds the head whose kind the checkpoint does not tell.
 """
 
@@ -100,11 +100,12 @@ def assign(
 
 
 def check_config(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks the fields of a config that the shapes of the weights do not depend on.
+    """Checks a config against a checkpoint, before records and models are built.
 
-    They must be equal to those of the checkpoint, if it has a config. The activation
-    and the epsilon are compared for checkpoints of bert-tf only, because other programs
-    may not know them.
+    `assign` checks the other weights. The fields that the shapes of the weights do not
+    depend on must be equal to those of the checkpoint, if it has a config. The
+    activation and the epsilon are compared for checkpoints of bert-tf only, because
+    other programs may not know them.
     """
     own = contents.config
     names = ("num_attention_heads", "hidden_act", "layer_norm_eps")
@@ -116,12 +117,6 @@ def check_config(contents: CheckpointContents, config: BertConfig) -> None:
                 "Leave out bert_config_file."
             )
 
-
-def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks the sizes of a config, before records and models are built.
-
-    `assign` checks the rest.
-    """
     # These weights have all sizes of the config.
     hidden = config.hidden_size
     embeddings = f"{ENCODER}embeddings/"

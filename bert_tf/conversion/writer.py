@@ -9,7 +9,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -17,12 +17,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.reader import module_of, read_weights
-from bert_tf.conversion.weight_assignment import (
-    AssignmentReport,
-    assign,
-    check_config,
-    check_encoder,
-)
+from bert_tf.conversion.weight_assignment import AssignmentReport, assign, check_config
 from bert_tf.conversion.weight_names import CLASSIFIER_HEADS
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
@@ -205,7 +200,6 @@ def convert(
     # Config, vocabulary and casing that are given must fit the weights.
     config = config or contents.require_config()
     check_config(contents, config)
-    check_encoder(contents, config)
     contents = dataclasses.replace(contents, config=config)
     contents = with_tokenizer(contents, vocab_file, do_lower_case)
 
@@ -272,17 +266,15 @@ def _write_checked(
 
 def _warnings(
     contents: CheckpointContents, report: AssignmentReport, dialect: str
-) -> list[str]:
-    """Returns lines on what the written checkpoint lacks."""
-    lines = []
+) -> Iterator[str]:
+    """Yields lines on what the written checkpoint lacks."""
     if report.missing:
-        lines.append(f"Missing in the source: {', '.join(report.missing)}.")
+        yield f"Missing in the source: {', '.join(report.missing)}."
 
-    config = contents.require_config()
-    lines += _differences(contents, dialect)
+    yield from _differences(contents, dialect)
 
     if contents.vocabulary is None and contents.tokenizer_problem:
-        lines.append(
+        yield (
             "No vocab.txt was written, because the tokenizer gives other ids than the "
             f"tokenizer of google-research/bert: {contents.tokenizer_problem}. With "
             "vocab_file, it is written."
@@ -293,18 +285,16 @@ def _warnings(
     content = "facts" if "problem" in embedding else "embedding"
     if embedding and not {"facts", content}.intersection(WRITABLE[dialect].stores):
         reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
-        lines.append(f"Left out the pooling and prompts of vectors: {reason}.")
+        yield f"Left out the pooling and prompts of vectors: {reason}."
 
-    if config.extra:
-        lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")
+    if extra := contents.require_config().extra:
+        yield f"Unknown keys of the config, ignored: {', '.join(extra)}."
     if contents.unknown:
-        lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")
-    return lines
+        yield f"Left out, not weights of a BERT: {', '.join(contents.unknown)}."
 
 
-def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
-    """Returns lines on what the programs of a dialect compute differently."""
-    lines = []
+def _differences(contents: CheckpointContents, dialect: str) -> Iterator[str]:
+    """Yields lines on what the programs of a dialect compute differently."""
     config = contents.require_config()
     author = DIALECTS[dialect].author
     supported = getattr(module_of(dialect), "SUPPORTED_SETTINGS", {})
@@ -314,15 +304,14 @@ def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
         if getattr(config, name) not in values
     ]
     if settings:
-        lines.append(
+        yield (
             f"{author} does not support these settings and computes another model: "
             f"{', '.join(settings)}."
         )
 
     task_type = contents.facts.get("task_type")
     if task_type and not {"facts", "labels"}.intersection(WRITABLE[dialect].stores):
-        lines.append(f"{author} does not store that the task is {task_type}.")
-    return lines
+        yield f"{author} does not store that the task is {task_type}."
 
 
 def _check_same(contents: CheckpointContents, written: CheckpointContents) -> None:

@@ -14,8 +14,9 @@ from types import ModuleType
 from tensorflow.io import gfile
 
 from bert_tf.config import SIZES, BertConfig
-from bert_tf.conversion import hugging_face, sentence_transformers
+from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
+from bert_tf.conversion.sentence_transformers import OLD_FOLDER
 from bert_tf.errors import InputError, Path
 from bert_tf.optional_packages import import_package
 from bert_tf.storage import dialects, files, json_files
@@ -25,14 +26,6 @@ from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
 _HUB = "hf://"
 _HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
-# What a folder is, by the name of something in it.
-_FOREIGN_FOLDERS = {
-    sentence_transformers.OLD_FOLDER: "is a folder of an old version of "
-    f"sentence-transformers. Give the folder {sentence_transformers.OLD_FOLDER} in it.",
-    "model.weights.json": "is a preset of keras-hub whose weights are divided into "
-    "several files, which are not read. Load it with keras-hub, and save it with a "
-    "larger max_shard_size of save_to_preset.",
-}
 _LOG = logging.getLogger(__name__)
 
 
@@ -228,9 +221,17 @@ def _reason_for_no_checkpoint(path: str) -> str:
                 "new_folder, safe_serialization=True), and give the new folder."
             )
 
-    for name, reason in _FOREIGN_FOLDERS.items():
-        if name in names:
-            return f"{path} {reason}"
+    if OLD_FOLDER in names:
+        return (
+            f"{path} is a folder of an old version of sentence-transformers. Give the "
+            f"folder {OLD_FOLDER} in it."
+        )
+    if "model.weights.json" in names:
+        return (
+            f"{path} is a preset of keras-hub whose weights are divided into several "
+            "files, which are not read. Load it with keras-hub, and save it with a "
+            "larger max_shard_size of save_to_preset."
+        )
 
     for entry in paths:
         if entry.endswith(".weights.h5"):

@@ -62,7 +62,8 @@ def _norm(google: str, hugging_face: str, model_garden: str) -> list[Row]:
     ]
 
 
-_EMBEDDINGS = (
+_G, _H, _M = "bert/encoder/layer_{i}", "bert.encoder.layer.{i}", "transformer/layer_{i}"
+_ENCODER = (
     Row(
         "bert/embeddings/word_embeddings",
         "bert.embeddings.word_embeddings.weight",
@@ -83,9 +84,6 @@ _EMBEDDINGS = (
         "bert.embeddings.LayerNorm",
         "embeddings/layer_norm",
     ),
-)
-_G, _H, _M = "bert/encoder/layer_{i}", "bert.encoder.layer.{i}", "transformer/layer_{i}"
-_BLOCK = (
     *(
         row
         for part in ("query", "key", "value")
@@ -114,6 +112,7 @@ _BLOCK = (
     *_norm(
         f"{_G}/output/LayerNorm", f"{_H}.output.LayerNorm", f"{_M}/output_layer_norm"
     ),
+    *_dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform"),
 )
 
 
@@ -181,9 +180,7 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
 
     `architecture`, a class of Hugging Face, determines the head named `classifier`.
     """
-    pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
-    classifier = classifier_rows(architecture)
-    return (*_EMBEDDINGS, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span_rows())
+    return (*_ENCODER, *_PRETRAINING, *classifier_rows(architecture), *span_rows())
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool) -> str:

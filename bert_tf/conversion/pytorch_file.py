@@ -101,8 +101,15 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
         state, storages = read(content)
         return _arrays(_tensors_by_name(state), storages, len(content))
     except (
-        *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
-        *(NotImplementedError, OSError, struct.error, zipfile.BadZipFile),
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        NotImplementedError,
+        OSError,
+        struct.error,
+        zipfile.BadZipFile,
     ) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(

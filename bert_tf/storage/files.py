@@ -173,10 +173,17 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     import tensorflow as tf
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-    archives = (zlib.error, zipfile.BadZipFile, tarfile.TarError)
-    others = (DecodeError, OSError, EOFError)
-    of_pyarrow = (ValueError, NotImplementedError)  # and OSError
-
+    # The first three are of archives; pyarrow raises the last two, and OSError.
+    errors = (
+        zlib.error,
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        DecodeError,
+        EOFError,
+        OSError,
+        ValueError,
+        NotImplementedError,
+    )
     try:
         yield
     except InputError:
@@ -185,7 +192,7 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
         raise InputError(
             f"{path} cannot be read{content}: {reason_of(error)}."
         ) from error
-    except (*archives, *others, *of_pyarrow) as error:
+    except errors as error:
         reason = (getattr(error, "strerror", "") or str(error)).rstrip(".")
         raise InputError(f"{path} cannot be read{content}: {reason}.") from error
 

@@ -70,7 +70,7 @@ def check_facts(facts: Mapping[str, Any]) -> None:
         )
 
     embedding = facts.get("embedding") or {}
-    if unknown := embedding.keys() - set(EMBEDDING_FACTS):
+    if unknown := embedding.keys() - EMBEDDING_FACTS:
         raise InputError(
             f"The fact embedding may have the keys {', '.join(EMBEDDING_FACTS)}. "
             f"Received: {min(unknown)}."

@@ -62,10 +62,9 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
             f"{path} prepares texts for an encoder, and has no weights. Give the "
             "SavedModel of the encoder; bert-tf has a tokenizer of its own."
         )
-    names = weights.arrays.keys()
     if (
         not weights.heads
-        or not {f"{_EMBEDDINGS}word_embeddings", _INTERMEDIATE} <= names
+        or not {f"{_EMBEDDINGS}word_embeddings", _INTERMEDIATE} <= weights.arrays.keys()
     ):
         return None
 

@@ -40,7 +40,7 @@ class Shard:
         """Whether the file exists and has the size that the manifest records."""
         return (
             files.is_file(self.path)
-            and files.gfile().stat(self.path).length == self.bytes
+            and files.size_and_mtime(self.path)[0] == self.bytes
         )
 
     def has_recorded_checksum(self) -> bool:

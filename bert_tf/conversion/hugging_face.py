@@ -43,12 +43,20 @@ CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
 # form in transformers and the tanh form in google-research/bert. The dict omits
 # activations that Keras does not have or defines differently (leaky_relu).
 _ACTIVATIONS = {
-    **dict.fromkeys(("gelu", "gelu_python"), "gelu_exact"),
-    **dict.fromkeys(
-        ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu"
-    ),
-    **dict.fromkeys(("silu", "swish"), "silu"),
-    **{name: name for name in ("relu", "relu6", "tanh", "sigmoid", "mish", "linear")},
+    "gelu": "gelu_exact",
+    "gelu_python": "gelu_exact",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "silu": "silu",
+    "swish": "silu",
+    "relu": "relu",
+    "relu6": "relu6",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "mish": "mish",
+    "linear": "linear",
 }
 _HUGGING_FACE_ACTIVATIONS = {
     activation: name for name, activation in reversed(_ACTIVATIONS.items())
@@ -56,6 +64,7 @@ _HUGGING_FACE_ACTIVATIONS = {
 # The task types by `problem_type` of transformers. Classification is the default of
 # both.
 _TASK_TYPES = {"multi_label_classification": "multi_label", "regression": "regression"}
+_CLASSIFIER = ("classifier.weight", "classifier.bias")
 _DECODER = "cls.predictions.decoder."
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 _FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {
@@ -89,16 +98,13 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     tensors = hugging_face_weights.read_tensors(weights)
     classifier = {}
     if architecture is None:
-        names = [row.hugging_face for row in weight_names.classifier_rows("")]
-        classifier = {name: tensors.pop(name) for name in names if name in tensors}
+        classifier = {n: tensors.pop(n) for n in _CLASSIFIER if n in tensors}
 
     arrays, unknown = _rename_tensors(tensors, architecture or "", path)
     copies = _decoder_copies(tensors).items()
 
     tokenizer = _read_tokenizer(folder, values.get("tokenizer_class"))
-    embedding = sentence_transformers.read_embedding(
-        folder, tokenizer.get("do_lower_case")
-    )
+    embedding = sentence_transformers.read_embedding(folder, tokenizer["do_lower_case"])
 
     labels = _read_labels(_num_labels(classifier | arrays), values, config_path)
     facts: dict[str, Any] = {"labels": labels} if labels else {}
@@ -151,8 +157,7 @@ def _classifier_class(architectures: Any) -> str | None:
 
 def _num_labels(arrays: Mapping[str, np.ndarray]) -> int:
     """Returns the number of outputs of a head with labels; 0 if there is none."""
-    heads = weight_names.HEADS_WITH_LABELS.values()
-    names = ("classifier.weight", "classifier.bias", *heads)
+    names = (*_CLASSIFIER, *weight_names.HEADS_WITH_LABELS.values())
     return next((len(arrays[name]) for name in names if name in arrays), 0)
 
 

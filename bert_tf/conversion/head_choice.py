@@ -121,7 +121,10 @@ def choose_head(
     if init_head is False:
         return _random("init_head=False was given")
 
-    has_head = _has_head(model, contents)
+    # Whether the checkpoint has all weights of the head.
+    variables = variables_by_name(model)
+    available = {**contents.arrays, **classifier_of(variables, contents)}
+    has_head = all(n in available for n in variables if not n.startswith(ENCODER))
     source = contents.source
 
     # The head is required: an error if it does not fit.
@@ -158,13 +161,6 @@ def choose_head(
 
 def _random(reason: str) -> HeadChoice:
     return HeadChoice(False, f"The head starts with random weights: {reason}.")
-
-
-def _has_head(model: BertTaskModel, contents: CheckpointContents) -> bool:
-    """Returns whether the checkpoint has all weights of the head of a model."""
-    variables = variables_by_name(model)
-    available = {**contents.arrays, **classifier_of(variables, contents)}
-    return all(name in available for name in variables if not name.startswith(ENCODER))
 
 
 def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:

@@ -42,10 +42,9 @@ def find_weights(path: str) -> str | None:
     .ckpt file is one of TensorFlow.
     """
     folder, name = posixpath.split(path)
-    is_of_keras = name.endswith(".weights.h5")
     if (
         name.endswith((*PYTORCH_FILES, ".h5"))
-        and not is_of_keras
+        and not name.endswith(".weights.h5")
         and files.is_file(path)
         and (not name.endswith(".ckpt") or pytorch_file.has_start(path))
     ):

@@ -101,9 +101,8 @@ def read_weights(reader: Any) -> GardenWeights:
         # [in, heads, head size] becomes [in, out], the [in, out] of an output layer
         # becomes [out, in].
         array = weight_names.merge_heads(row, array)
-        is_output_layer = full_name.endswith("logits/kernel")
         name = row.google
-        arrays[name] = array.T if is_output_layer else array
+        arrays[name] = array.T if full_name.endswith("logits/kernel") else array
 
         # No other weight may be replaced.
         before = found_at.get(name)

@@ -175,6 +175,9 @@ def classifier_of(
 
     for rows in kinds:
         if all(row.google in variables for row in rows):
-            names = {row.hugging_face: row.google for row in rows}
-            return {names[name]: array for name, array in contents.classifier.items()}
+            return {
+                row.google: contents.classifier[row.hugging_face]
+                for row in rows
+                if row.hugging_face in contents.classifier
+            }
     return {}

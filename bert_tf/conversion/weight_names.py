@@ -37,7 +37,6 @@ class Row:
 def _dense(
     google: str, hugging_face: str, model_garden: str, heads: str = ""
 ) -> list[Row]:
-    bias_heads = "out" if heads == "out" else ""
     return [
         Row(
             f"{google}/kernel",
@@ -50,7 +49,7 @@ def _dense(
             f"{google}/bias",
             f"{hugging_face}.bias",
             f"{model_garden}/bias",
-            heads=bias_heads,
+            heads="out" if heads == "out" else "",
         ),
     ]
 
@@ -186,9 +185,7 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool) -> str:
     """Returns the name of the transformers class for a model with the given weights."""
     masked_lm = "cls/predictions/output_bias" in arrays
-    next_sentence = "cls/seq_relationship/output_weights" in arrays
-
-    if next_sentence:
+    if "cls/seq_relationship/output_weights" in arrays:
         return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"
     if masked_lm:
         return "BertLMHeadModel" if causal else "BertForMaskedLM"

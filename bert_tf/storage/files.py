@@ -456,8 +456,7 @@ def open_binary(path: str, mode: str) -> IO[bytes]:
 
     For a local file, TensorFlow takes three times as long as Python.
     """
-    is_remote = "://" in os.fspath(path)
-    return gfile().GFile(path, mode) if is_remote else open(path, mode)
+    return gfile().GFile(path, mode) if "://" in os.fspath(path) else open(path, mode)
 
 
 def write_bytes(path: str, content: bytes | bytearray) -> None:

@@ -66,8 +66,7 @@ def read(
     """
     text = files.read_text(path)
     try:
-        values = parse(text, path)
-        return check(values, schema or {}, path, required)
+        return check(parse(text, path), schema or {}, path, required)
     except InputError as error:
         if not own:
             raise

@@ -265,12 +265,11 @@ def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     The decoder of a tied masked LM shares these weights with other layers, so a
     checkpoint contains one copy or two copies.
     """
-    names = {"weight": _WORD_EMBEDDINGS, "bias": "cls/predictions/output_bias"}
-    return {
-        name: tensors[_DECODER + end]
-        for end, name in names.items()
-        if _DECODER + end in tensors
+    names = {
+        f"{_DECODER}weight": _WORD_EMBEDDINGS,
+        f"{_DECODER}bias": "cls/predictions/output_bias",
     }
+    return {name: tensors[key] for key, name in names.items() if key in tensors}
 
 
 def config_to_hugging_face(

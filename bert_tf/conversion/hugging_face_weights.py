@@ -61,11 +61,11 @@ def find_weights(path: str) -> str | None:
     ):
         return None
 
-    known = (filename + end for filename in FILES for end in ("", _INDEX))
-    return next(
-        (posixpath.join(path, filename) for filename in known if filename in names),
-        None,
-    )
+    for filename in FILES:
+        for end in ("", _INDEX):
+            if filename + end in names:
+                return posixpath.join(path, filename + end)
+    return None
 
 
 def read_tensors(path: str) -> dict[str, np.ndarray]:

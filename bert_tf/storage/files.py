@@ -391,10 +391,10 @@ def binary_format(start: bytes) -> str:
 
     `start` are the first bytes of the file, at least 262 unless the file is shorter.
     """
-    formats = (
-        kind for kind, pattern in _NOT_TEXT.items() if re.match(pattern, start, re.S)
-    )
-    return next(formats, "")
+    for kind, pattern in _NOT_TEXT.items():
+        if re.match(pattern, start, re.S):
+            return kind
+    return ""
 
 
 def check_start(path: str, start: bytes, remedy: str = "") -> None:

@@ -359,7 +359,7 @@ def read_pretrained(
     if bert_config_file:
         source = os.fspath(bert_config_file)
         config = read_config_or_size(source, vocab_file)
-    elif contents is not None and contents.config is not None:
+    elif contents and contents.config:
         source = contents.source
         config = contents.config
     else:
@@ -368,7 +368,7 @@ def read_pretrained(
             "with a bert_config.json in the same folder."
         )
 
-    if contents is not None:
+    if contents:
         check_config(contents, config)
 
     if config.extra:

@@ -89,7 +89,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     if weights is None:
         return None
     folder = posixpath.dirname(weights)
-    config_path = _find_config(weights)
+    config_path = _find_config(folder, weights)
     values = json_files.read(config_path)
     config = config_from_hugging_face(values, config_path)
 
@@ -132,9 +132,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     )
 
 
-def _find_config(weights: str) -> str:
+def _find_config(folder: str, weights: str) -> str:
     """Returns the path of the config next to weights, or raises `InputError`."""
-    folder = posixpath.dirname(weights)
     path = find_file(folder, CONFIG_FILE)
     if path is None and ".safetensors" not in weights:
         path = find_file(folder, _OLD_CONFIG_FILE)

@@ -89,8 +89,9 @@ def _find_prefix(path: str) -> str | None:
 
     if not prefixes:
         return None
-    if posixpath.basename(latest) in prefixes:  # the folder was moved
-        prefixes = [posixpath.basename(latest)]
+    latest_name = posixpath.basename(latest)
+    if latest_name in prefixes:  # the folder was moved
+        prefixes = [latest_name]
 
     if len(prefixes) > 1:
         raise InputError(

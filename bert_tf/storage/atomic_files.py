@@ -277,14 +277,13 @@ def _open_or_create(temporary: str, is_folder: bool) -> int:
 
 def remove(path: str) -> None:
     """Removes a file or a folder, if it exists; of a link, only the link."""
-    if "://" not in path:
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        elif os.path.lexists(path):
-            os.remove(path)
-        return
-    if gfile().exists(path):
-        gfile().rmtree(path) if gfile().isdir(path) else gfile().remove(path)
+    if "://" in path:
+        if gfile().exists(path):
+            gfile().rmtree(path) if gfile().isdir(path) else gfile().remove(path)
+    elif os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.remove(path)
 
 
 @contextmanager

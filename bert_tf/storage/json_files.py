@@ -40,9 +40,8 @@ class Rule:
             return bool in self.types
         types = (*self.types, int) if float in self.types else self.types
         is_number = isinstance(value, (int, float))
-        return isinstance(value, types) and (
-            not is_number or self.minimum <= value <= self.maximum
-        )
+        is_in_range = not is_number or self.minimum <= value <= self.maximum
+        return is_in_range and isinstance(value, types)
 
 
 Schema = Mapping[str, Rule]

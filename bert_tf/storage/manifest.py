@@ -71,11 +71,11 @@ class Manifest:
         """Reads a manifest; raises `InputError` if it is missing or damaged."""
         facts = json_files.read(path, own=True)
         folder = os.path.dirname(path)
-        shards = [
+        shards = tuple(
             Shard(absolute_path(entry.pop("name"), folder), **entry)
             for entry in facts.pop("shards", [])
-        ]
-        return cls(path, tuple(shards), facts)
+        )
+        return cls(path, shards, facts)
 
     def write(self) -> None:
         """Writes the manifest to its path, atomically."""

@@ -84,11 +84,10 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
 
 def _packed(values: np.ndarray, dtype: str) -> _Block:
     """Encodes numbers [B, n] as little-endian bytes, without zeros at the end."""
-    data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).view(
-        np.uint8
-    )
+    little_endian = np.dtype(dtype).newbyteorder("<")
+    data = np.ascontiguousarray(values, little_endian).view(np.uint8)
     counts = values.shape[1] - np.argmax(values[:, ::-1] != 0, axis=1)
-    length = np.where(values.any(axis=1), counts, 0) * np.dtype(dtype).itemsize
+    length = np.where(values.any(axis=1), counts, 0) * little_endian.itemsize
     return _Block(data, np.arange(data.shape[1]) < length[:, None], length)
 
 

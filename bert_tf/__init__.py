@@ -123,28 +123,22 @@ _MODULES = {
     "save_checkpoint": "pretrained",
 }
 __all__ = list(_MODULES)
-_WITH_KERAS = (
-    "tokenization",
-    "modeling",
-    "pretrained",
-    "text_inputs",
-    "runs.pretrain",
-    "export",
-    "training.step",
-    "training.trainer",
-    "pretraining.keras_batches",
-    "runs.fine_tune",
-    "tasks.choice",
-    "tasks.ner",
-    "tasks.squad.squad_task",
-)
 _ON_EACH_BACKEND = (
     "tokenization",
     "modeling",
     "pretrained",
-    "pretraining.",
+    "pretraining.keras_batches",
     "text_inputs",
     "training.step",
+)
+_ON_TENSORFLOW = (
+    "runs.pretrain",
+    "export",
+    "training.trainer",
+    "runs.fine_tune",
+    "tasks.choice",
+    "tasks.ner",
+    "tasks.squad.squad_task",
 )
 
 
@@ -156,8 +150,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _MODULES[name]
     backend = importlib.import_module(f"{__name__}.backend")
-    if module.startswith(_WITH_KERAS):
-        needs_tensorflow = not module.startswith(_ON_EACH_BACKEND)
+    needs_tensorflow = module.startswith(_ON_TENSORFLOW)
+    if needs_tensorflow or module.startswith(_ON_EACH_BACKEND):
         backend.check_backend(name, module, needs_tensorflow)
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     if module in ("modeling", "pretrained"):

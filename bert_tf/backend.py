@@ -11,15 +11,12 @@ import sys
 
 from bert_tf.errors import InputError
 
+# What to do without TensorFlow.
 _TRAIN = "Train with compile and fit (docs/backends.md), or set"
-# By the first part of the module: what to do without TensorFlow.
-_REMEDIES = {
-    "export": "Save the model with bert_tf.save_checkpoint, and then run "
-    "export_model.py, which uses TensorFlow; or set",
-    "runs": _TRAIN,
-    "tasks": _TRAIN,
-    "training": _TRAIN,
-}
+_EXPORT = (
+    "Save the model with bert_tf.save_checkpoint, and then run export_model.py, which "
+    "uses TensorFlow; or set"
+)
 
 
 def check_docstrings() -> None:
@@ -78,9 +75,10 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
             "Start Python again, and set KERAS_BACKEND before keras is imported."
         )
     if needs_tensorflow and backend != "tensorflow":
+        remedy = _EXPORT if module.startswith("export.") else _TRAIN
         raise InputError(
             f"bert_tf.{name} needs the backend tensorflow of Keras. Received: "
-            f"{backend}. {_REMEDIES.get(module.split('.')[0], 'Set')} "
+            f"{backend}. {remedy} "
             "KERAS_BACKEND=tensorflow in the environment before keras is imported."
         )
 

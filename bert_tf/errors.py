@@ -163,10 +163,7 @@ def visible(text: str) -> str:
         is_kept = character in "\n\t" or category(character) not in ("Cc", "Cf")
         if character in "\u200c\u200d":
             neighbors = text[index - 1 : index] + text[index + 1 : index + 2]
-            of_letters = [
-                neighbor for neighbor in neighbors if category(neighbor)[0] in "LM"
-            ]
-            is_kept = len(of_letters) == 2
+            is_kept = sum(category(letter)[0] in "LM" for letter in neighbors) == 2
         shown.append(character if is_kept else ascii(character)[1:-1])
     return "".join(shown)
 

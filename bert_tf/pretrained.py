@@ -30,7 +30,7 @@ from bert_tf.conversion.head_choice import (
     check_labels,
     difference_of_facts,
 )
-from bert_tf.conversion.weight_assignment import check_config, check_encoder
+from bert_tf.conversion.weight_assignment import check_config
 from bert_tf.conversion.weight_names import HEADS_WITH_LABELS, OUTPUT_LAYERS
 from bert_tf.errors import InputError, Path, plain
 from bert_tf.head_config import HeadConfig
@@ -359,7 +359,7 @@ def read_pretrained(
     if bert_config_file:
         source = os.fspath(bert_config_file)
         config = read_config_or_size(source, vocab_file)
-    elif contents is not None and contents.config is not None:
+    elif contents and contents.config:
         source = contents.source
         config = contents.config
     else:
@@ -368,9 +368,8 @@ def read_pretrained(
             "with a bert_config.json in the same folder."
         )
 
-    if contents is not None:
+    if contents:
         check_config(contents, config)
-        check_encoder(contents, config)
 
     if config.extra:
         # Unknown keys are reported because an unknown key may be a misspelled key. The

@@ -80,10 +80,11 @@ class Progress:
         rate = (self._count - self.done) / secs
         # In less time, the count of units measures nothing.
         speed = f", {rate:,.1f} {self.unit}/s" if secs >= _MIN_SECS_OF_RATE else ""
-        share = f" of {self.total:,}" if self.total is not None else ""
-        left = ""
-        if self.total is not None and rate > 0 and self._count < self.total:
-            left = f", {(self.total - self._count) / rate:,.0f} s left"
+        share = left = ""
+        if self.total is not None:
+            share = f" of {self.total:,}"
+            if rate > 0 and self._count < self.total:
+                left = f", {(self.total - self._count) / rate:,.0f} s left"
         text = f"{self.description}: {self._count:,}{share} {self.unit}{speed}{left}"
         _LOGGER.info("%s", f"{text}, {note}" if note else text)
 

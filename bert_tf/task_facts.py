@@ -52,7 +52,7 @@ class TaskFacts:
         for field in dataclasses.fields(self):
             value, use = getattr(self, field.name), field.metadata.get("use")
             if isinstance(value, HeadConfig):
-                value, use = (None if value.is_default else value.to_dict()), "head"
+                value, use = value.to_dict() or None, "head"
             if value is not None and use not in without:
                 values[field.name] = list(value) if isinstance(value, tuple) else value
         return values

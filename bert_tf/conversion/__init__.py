@@ -18,7 +18,7 @@ Read in this order:
 """
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
-from bert_tf.conversion.head_choice import HeadChoice, choose_head
+from bert_tf.conversion.head_choice import choose_head
 from bert_tf.conversion.reader import read_config, read_config_or_size, read_weights
 from bert_tf.conversion.weight_assignment import AssignmentReport, assign
 from bert_tf.conversion.writer import convert, write_weights
@@ -29,7 +29,6 @@ __all__ = [
     "WRITABLE_DIALECTS",
     "AssignmentReport",
     "CheckpointContents",
-    "HeadChoice",
     "assign",
     "choose_head",
     "convert",

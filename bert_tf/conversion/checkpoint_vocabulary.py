@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-from collections.abc import Sequence
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents
 from bert_tf.errors import InputError
@@ -37,9 +36,16 @@ def with_tokenizer(
     size = contents.require_config().vocab_size
 
     if vocab_file is not None:
-        vocabulary = load_vocabulary(vocab_file)
+        own, vocabulary = vocabulary, load_vocabulary(vocab_file)
         source = vocab_file
-        _check_same_vocabulary(contents, vocabulary, source)
+        # A model of bert-tf is used with the vocabulary of its training.
+        if contents.dialect == "bert-tf" and own and own != vocabulary:
+            raise InputError(
+                f"{source} has the SHA-256 {vocabulary_sha256(vocabulary)[:12]}, but "
+                f"{contents.source} was trained with the vocabulary "
+                f"{vocabulary_sha256(own)[:12]}. Leave out vocab_file to use that "
+                "vocabulary."
+            )
         check_size(vocabulary, size, source)
     elif vocabulary is not None:
         check_vocabulary(vocabulary, source)
@@ -57,20 +63,6 @@ def with_tokenizer(
         )
 
     return dataclasses.replace(contents, vocabulary=vocabulary, do_lower_case=casing)
-
-
-def _check_same_vocabulary(
-    contents: CheckpointContents, vocabulary: Sequence[str], source: str
-) -> None:
-    """Checks that a vocabulary is equal to that of a checkpoint of bert-tf."""
-    own = contents.vocabulary if contents.dialect == "bert-tf" else None
-    if own and list(own) != list(vocabulary):
-        raise InputError(
-            f"{source} has the SHA-256 {vocabulary_sha256(vocabulary)[:12]}, but "
-            f"{contents.source} was trained with the vocabulary "
-            f"{vocabulary_sha256(own)[:12]}. Leave out vocab_file to use that "
-            "vocabulary."
-        )
 
 
 def _casing_of(

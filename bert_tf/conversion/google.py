@@ -41,38 +41,37 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     with tensorflow_checkpoint.opened(path) as (prefix, reader):
         if reader is None or reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
             return None
-        return _read(prefix, reader, slots)
 
+        names = list(reader.get_variable_to_shape_map())
+        weights = [n for n in names if not n.endswith(SLOTS) and n != STEP]
+        if not any(name.startswith("bert/") for name in weights):
+            raise InputError(
+                f"{prefix} is not a BERT checkpoint: the name of no variable starts "
+                f"with bert/. It has {len(names)} variables, such as "
+                f"{', '.join(sorted(names)[:3])}."
+            )
 
-def _read(prefix: str, reader: Any, slots: bool) -> CheckpointContents:
-    names = list(reader.get_variable_to_shape_map())
-    weights = [n for n in names if not n.endswith(SLOTS) and n != STEP]
-    if not any(name.startswith("bert/") for name in weights):
-        raise InputError(
-            f"{prefix} is not a BERT checkpoint: the name of no variable starts with "
-            f"bert/. It has {len(names)} variables, such as "
-            f"{', '.join(sorted(names)[:3])}."
+        # Weights and slots that the table lists are read.
+        heads = weight_names.CLASSIFIER_HEADS
+        match = weight_names.matcher(
+            {row.google: row for h in heads for row in weight_names.rows(h)}
         )
+        known = [name for name in weights if match(name)]
+        known_slots = [
+            name
+            for name in names
+            if slots and name.endswith(SLOTS) and match(name.rpartition("/")[0])
+        ]
 
-    # Weights and slots that the table lists are read.
-    heads = weight_names.CLASSIFIER_HEADS
-    match = weight_names.matcher(
-        {row.google: row for h in heads for row in weight_names.rows(h)}
-    )
-    known = [name for name in weights if match(name)]
-    known_slots = [
-        n for n in names if n.endswith(SLOTS) and match(n.rpartition("/")[0])
-    ]
-
-    return CheckpointContents(
-        source=prefix,
-        dialect="google",
-        arrays={name: get_weight(reader, name) for name in known},
-        unknown=tuple(sorted(set(weights) - set(known))),
-        slots={name: get_weight(reader, name) for name in known_slots} if slots else {},
-        global_step=int(reader.get_tensor(STEP)) if STEP in names else None,
-        **tensorflow_checkpoint.read_neighbors(prefix),
-    )
+        return CheckpointContents(
+            source=prefix,
+            dialect="google",
+            arrays={name: get_weight(reader, name) for name in known},
+            unknown=tuple(sorted(set(weights) - set(known))),
+            slots={name: get_weight(reader, name) for name in known_slots},
+            global_step=int(reader.get_tensor(STEP)) if STEP in names else None,
+            **tensorflow_checkpoint.read_neighbors(prefix),
+        )
 
 
 def write(folder: str, contents: CheckpointContents) -> str:

@@ -27,10 +27,10 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
             _check_is_no_model(path, file)
             file.visititems_links(links.__setitem__)
             for name, link in links.items():
-                is_link = not isinstance(link, h5py.HardLink)
-                if is_link or isinstance(file[name], h5py.Dataset):
-                    _check_stored(path, name, None if is_link else file[name])
-                    arrays[name] = _array(file[name])
+                item = file[name] if isinstance(link, h5py.HardLink) else None
+                if item is None or isinstance(item, h5py.Dataset):
+                    _check_stored(path, name, item)
+                    arrays[name] = _array(item)
     except InputError:
         raise
     except Exception as error:  # h5py raises many types for damaged files

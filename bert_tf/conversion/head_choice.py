@@ -70,7 +70,7 @@ def check_facts(facts: Mapping[str, Any]) -> None:
         )
 
     embedding = facts.get("embedding") or {}
-    if unknown := embedding.keys() - set(EMBEDDING_FACTS):
+    if unknown := embedding.keys() - EMBEDDING_FACTS:
         raise InputError(
             f"The fact embedding may have the keys {', '.join(EMBEDDING_FACTS)}. "
             f"Received: {min(unknown)}."
@@ -121,7 +121,10 @@ def choose_head(
     if init_head is False:
         return _random("init_head=False was given")
 
-    has_head = _has_head(model, contents)
+    # Whether the checkpoint has all weights of the head.
+    variables = variables_by_name(model)
+    available = {**contents.arrays, **classifier_of(variables, contents)}
+    has_head = all(n in available for n in variables if not n.startswith(ENCODER))
     source = contents.source
 
     # The head is required: an error if it does not fit.
@@ -160,13 +163,6 @@ def _random(reason: str) -> HeadChoice:
     return HeadChoice(False, f"The head starts with random weights: {reason}.")
 
 
-def _has_head(model: BertTaskModel, contents: CheckpointContents) -> bool:
-    """Returns whether the checkpoint has all weights of the head of a model."""
-    variables = variables_by_name(model)
-    available = {**contents.arrays, **classifier_of(variables, contents)}
-    return all(name in available for name in variables if not name.startswith(ENCODER))
-
-
 def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
     """Returns why the checkpoint is not known to be of the given task, or ""."""
     own = contents.facts
@@ -195,9 +191,10 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
     pairs = own.get("pair"), facts.get("pair")
     if None not in pairs and pairs[0] != pairs[1]:
-        kinds = ("pairs of texts", "single texts")
-        return "is a model for {}, not for {}".format(
-            *(kinds if pairs[0] else kinds[::-1])
+        return (
+            "is a model for pairs of texts, not for single texts"
+            if pairs[0]
+            else "is a model for single texts, not for pairs of texts"
         )
 
     if different := _difference_of_head(contents, facts):

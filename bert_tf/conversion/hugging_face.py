@@ -43,19 +43,28 @@ CONFIG_KEYS = {"model_type", "architectures", "transformers_version"}
 # form in transformers and the tanh form in google-research/bert. The dict omits
 # activations that Keras does not have or defines differently (leaky_relu).
 _ACTIVATIONS = {
-    **dict.fromkeys(("gelu", "gelu_python"), "gelu_exact"),
-    **dict.fromkeys(
-        ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_accurate"), "gelu"
-    ),
-    **dict.fromkeys(("silu", "swish"), "silu"),
-    **{name: name for name in ("relu", "relu6", "tanh", "sigmoid", "mish", "linear")},
+    "gelu": "gelu_exact",
+    "gelu_python": "gelu_exact",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "silu": "silu",
+    "swish": "silu",
+    "relu": "relu",
+    "relu6": "relu6",
+    "tanh": "tanh",
+    "sigmoid": "sigmoid",
+    "mish": "mish",
+    "linear": "linear",
 }
 _HUGGING_FACE_ACTIVATIONS = {
     activation: name for name, activation in reversed(_ACTIVATIONS.items())
-} | {"gelu": "gelu_new"}
+}
 # The task types by `problem_type` of transformers. Classification is the default of
 # both.
 _TASK_TYPES = {"multi_label_classification": "multi_label", "regression": "regression"}
+_CLASSIFIER = ("classifier.weight", "classifier.bias")
 _DECODER = "cls.predictions.decoder."
 _WORD_EMBEDDINGS = "bert/embeddings/word_embeddings"
 _FIELDS = {field.name for field in dataclasses.fields(BertConfig)} - {
@@ -80,7 +89,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     if weights is None:
         return None
     folder = posixpath.dirname(weights)
-    config_path = _find_config(weights)
+    config_path = _find_config(folder, weights)
     values = json_files.read(config_path)
     config = config_from_hugging_face(values, config_path)
 
@@ -89,24 +98,25 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     tensors = hugging_face_weights.read_tensors(weights)
     classifier = {}
     if architecture is None:
-        names = [row.hugging_face for row in weight_names.classifier_rows("")]
-        classifier = {name: tensors.pop(name) for name in names if name in tensors}
+        classifier = {n: tensors.pop(n) for n in _CLASSIFIER if n in tensors}
 
     arrays, unknown = _rename_tensors(tensors, architecture or "", path)
     copies = _decoder_copies(tensors).items()
 
     tokenizer = _read_tokenizer(folder, values.get("tokenizer_class"))
-    embedding = sentence_transformers.read_embedding(
-        folder, tokenizer.get("do_lower_case")
-    )
+    embedding = sentence_transformers.read_embedding(folder, tokenizer["do_lower_case"])
 
-    labels = _read_labels(
-        [*classifier.values(), *_heads_with_labels(arrays)], values, config_path
-    )
+    labels = _read_labels(_num_labels(classifier | arrays), values, config_path)
     facts: dict[str, Any] = {"labels": labels} if labels else {}
-    if "output_weights" in arrays:
-        facts |= _task_type(labels, values.get("problem_type"))
-    facts |= {"embedding": embedding} if embedding else {}
+    if "output_weights" in arrays:  # a classifier of texts
+        default = "regression" if len(labels) == 1 else None
+        task_type = _TASK_TYPES.get(values.get("problem_type"), default)
+        if task_type:
+            facts["task_type"] = task_type
+        if task_type == "regression":
+            facts["labels"] = []
+    if embedding:
+        facts["embedding"] = embedding
 
     return CheckpointContents(
         source=path,
@@ -122,9 +132,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     )
 
 
-def _find_config(weights: str) -> str:
+def _find_config(folder: str, weights: str) -> str:
     """Returns the path of the config next to weights, or raises `InputError`."""
-    folder = posixpath.dirname(weights)
     path = find_file(folder, CONFIG_FILE)
     if path is None and ".safetensors" not in weights:
         path = find_file(folder, _OLD_CONFIG_FILE)
@@ -145,32 +154,20 @@ def _classifier_class(architectures: Any) -> str | None:
     return classes.pop() if len(classes) == 1 else None
 
 
-def _heads_with_labels(arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    names = weight_names.HEADS_WITH_LABELS.values()
-    return [arrays[name] for name in names if name in arrays]
+def _num_labels(arrays: Mapping[str, np.ndarray]) -> int:
+    """Returns the number of outputs of a head with labels; 0 if there is none."""
+    names = (*_CLASSIFIER, *weight_names.HEADS_WITH_LABELS.values())
+    return next((len(arrays[name]) for name in names if name in arrays), 0)
 
 
-def _task_type(labels: Sequence[str], problem_type: Any) -> dict[str, Any]:
-    """Returns the task type of a classifier of texts, if it is known."""
-    task_type = _TASK_TYPES.get(
-        problem_type, "regression" if len(labels) == 1 else None
-    )
-    if task_type == "regression":
-        return {"task_type": task_type, "labels": []}
-    return {"task_type": task_type} if task_type else {}
-
-
-def _read_labels(
-    heads: Sequence[np.ndarray], values: Mapping[str, Any], path: str
-) -> list[str]:
+def _read_labels(number: int, values: Mapping[str, Any], path: str) -> list[str]:
     """Returns the labels of a classifier or tagger, or an empty list for other models.
 
     transformers does not write `id2label` for two labels with default names.
     """
     names = values.get("id2label") or {}
-    number = len(heads[0]) if heads else 0
     known = [str(i) for i in range(number)]
-    if heads and set(names) - set(known):
+    if number and set(names) - set(known):
         raise InputError(
             f"{path}: id2label must have the keys 0 to {number - 1}, one for each "
             f"output of the model. Received: {', '.join(names):.60}. Correct the names."
@@ -184,11 +181,10 @@ def _read_tokenizer(folder: str, tokenizer_class: str | None) -> dict[str, Any]:
     """Returns the fields of `CheckpointContents` that describe the tokenizer."""
     path = find_file(folder, VOCABULARY_FILE)
     vocabulary = read_vocabulary(path) if path else None
-    paths = {name: find_file(folder, name) for name in FILES}
-    contents = {name: json_files.read(path) for name, path in paths.items() if path}
-    config = contents.get(TOKENIZER_CONFIG_FILE, {})
+    contents = {name: json_files.read_optional(folder, name) for name in FILES}
+    config = contents[TOKENIZER_CONFIG_FILE]
     if tokenizer_class and not config.get("tokenizer_class"):
-        contents[TOKENIZER_CONFIG_FILE] = {**config, "tokenizer_class": tokenizer_class}
+        config["tokenizer_class"] = tokenizer_class
     return tokenizer_fields(contents, vocabulary)
 
 
@@ -240,15 +236,16 @@ def _rename_tensors(
     unknown = []
 
     for name, array in tensors.items():
-        entry = match(name) or match(f"bert.{name}")
-        if entry is None:
+        if row := match(name) or match(f"bert.{name}"):
+            if row.transposed:
+                # A copy now: to hash and to assign a transposed view copies it each
+                # time.
+                array = np.ascontiguousarray(array.T)
+            arrays[row.google] = array
+        elif name.removeprefix("bert.") not in _BUFFERS and not name.startswith(
+            _DECODER
+        ):
             unknown.append(name)
-            continue
-        row, block = entry
-        if row.transposed:
-            # A copy now: to hash and to assign a transposed view copies it each time.
-            array = np.ascontiguousarray(array.T)
-        arrays[row.google.replace("{i}", block)] = array
 
     # A tied weight may be stored under the decoder's name only.
     for name, copy in _decoder_copies(tensors).items():
@@ -258,9 +255,6 @@ def _rename_tensors(
             f"{source} has no word embeddings, so it is not a BERT. It holds "
             f"{len(tensors)} tensors, such as {', '.join(sorted(tensors)[:3])}."
         )
-
-    ignored = (*_BUFFERS, *(f"bert.{name}" for name in _BUFFERS))
-    unknown = [n for n in unknown if n not in ignored and not n.startswith(_DECODER)]
     return arrays, tuple(unknown)
 
 
@@ -270,12 +264,11 @@ def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     The decoder of a tied masked LM shares these weights with other layers, so a
     checkpoint contains one copy or two copies.
     """
-    names = {"weight": _WORD_EMBEDDINGS, "bias": "cls/predictions/output_bias"}
-    return {
-        name: tensors[_DECODER + end]
-        for end, name in names.items()
-        if _DECODER + end in tensors
+    names = {
+        f"{_DECODER}weight": _WORD_EMBEDDINGS,
+        f"{_DECODER}bias": "cls/predictions/output_bias",
     }
+    return {name: tensors[key] for key, name in names.items() if key in tensors}
 
 
 def config_to_hugging_face(
@@ -352,17 +345,15 @@ def _labels_to_write(contents: CheckpointContents) -> list[str]:
 
     transformers gives a head as many outputs as `config.json` has labels.
     """
-    heads = _heads_with_labels(contents.arrays)
-    if not heads:
+    number = _num_labels(contents.arrays)
+    if not number:
         return []
 
-    labels = contents.facts.get("labels") or [
-        f"LABEL_{i}" for i in range(len(heads[0]))
-    ]
-    if len(labels) != len(heads[0]):
+    labels = contents.facts.get("labels") or [f"LABEL_{i}" for i in range(number)]
+    if len(labels) != number:
         raise InputError(
-            f"labels must have one name for each of the {len(heads[0])} outputs of the "
-            f"head. Received: {len(labels)} labels, {', '.join(map(str, labels))}."
+            f"labels must have one name for each of the {number} outputs of the head. "
+            f"Received: {len(labels)} labels, {', '.join(map(str, labels))}."
         )
     return labels
 
@@ -380,12 +371,9 @@ def hugging_face_tensors(
 
     tensors = {}
     for name, array in arrays.items():
-        entry = match(name)
-        if entry is None:
-            continue
-        row, block = entry
-        new_name = row.hugging_face.replace("{i}", block)
-        if architecture == "BertModel":
-            new_name = new_name.removeprefix("bert.")
-        tensors[new_name] = array.T if row.transposed else array
+        if row := match(name):
+            new_name = row.hugging_face
+            if architecture == "BertModel":
+                new_name = new_name.removeprefix("bert.")
+            tensors[new_name] = array.T if row.transposed else array
     return tensors

@@ -80,11 +80,11 @@ def tokenizer_fields(
     ids of the folder's tokenizer.
 
     Args:
-        contents: The contents of each existing file of `FILES`.
+        contents: The contents of each file of `FILES`; {} for an absent file.
         vocabulary: The tokens in `vocab.txt`, or None if this file does not exist.
     """
-    config = contents.get(TOKENIZER_CONFIG_FILE, {})
-    serialized = contents.get(TOKENIZER_FILE, {})
+    config = contents[TOKENIZER_CONFIG_FILE]
+    serialized = contents[TOKENIZER_FILE]
 
     # All reasons for which `BertTokenizer` would give other ids.
     problems = [
@@ -195,16 +195,16 @@ def _serialized_problems(serialized: Mapping[str, Any]) -> Iterator[str]:
 
 def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yields the special tokens with other names, and the added tokens."""
-    config = contents.get(TOKENIZER_CONFIG_FILE, {})
+    config = contents[TOKENIZER_CONFIG_FILE]
     named_in = {TOKENIZER_CONFIG_FILE: config}
     # With this key, transformers ignores the other file.
     if "added_tokens_decoder" not in config:
-        named_in[SPECIAL_TOKENS_FILE] = contents.get(SPECIAL_TOKENS_FILE, {})
+        named_in[SPECIAL_TOKENS_FILE] = contents[SPECIAL_TOKENS_FILE]
 
     # The tokens that each file adds.
     added = {
-        TOKENIZER_FILE: _tokens(contents.get(TOKENIZER_FILE, {}).get("added_tokens")),
-        ADDED_TOKENS_FILE: list(contents.get(ADDED_TOKENS_FILE, {})),
+        TOKENIZER_FILE: _tokens(contents[TOKENIZER_FILE].get("added_tokens")),
+        ADDED_TOKENS_FILE: list(contents[ADDED_TOKENS_FILE]),
     }
 
     for file, values in named_in.items():

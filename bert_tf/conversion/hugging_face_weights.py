@@ -2,7 +2,6 @@
 
 import posixpath
 import re
-from collections.abc import Callable
 
 import numpy as np
 from tensorflow.io import gfile
@@ -43,10 +42,9 @@ def find_weights(path: str) -> str | None:
     .ckpt file is one of TensorFlow.
     """
     folder, name = posixpath.split(path)
-    is_of_keras = name.endswith(".weights.h5")
     if (
         name.endswith((*PYTORCH_FILES, ".h5"))
-        and not is_of_keras
+        and not name.endswith(".weights.h5")
         and files.is_file(path)
         and (not name.endswith(".ckpt") or pytorch_file.has_start(path))
     ):
@@ -63,11 +61,11 @@ def find_weights(path: str) -> str | None:
     ):
         return None
 
-    known = (filename + end for filename in FILES for end in ("", _INDEX))
-    return next(
-        (posixpath.join(path, filename) for filename in known if filename in names),
-        None,
-    )
+    for filename in FILES:
+        for end in ("", _INDEX):
+            if filename + end in names:
+                return posixpath.join(path, filename + end)
+    return None
 
 
 def read_tensors(path: str) -> dict[str, np.ndarray]:
@@ -92,8 +90,8 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
 
     tensors: dict[str, np.ndarray] = {}
     for filename in names:
-        read = _READERS.get(posixpath.splitext(filename)[1], _read_safetensors)
-        for stored_name, stored in read(posixpath.join(folder, filename)).items():
+        stored_tensors = _read_file(posixpath.join(folder, filename))
+        for stored_name, stored in stored_tensors.items():
             new_name, array = _as_in_pytorch(stored_name, stored)
             # TensorFlow stores tied embeddings twice, as equal copies.
             first = tensors.setdefault(new_name, array)
@@ -115,15 +113,14 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _read_safetensors(path: str) -> dict[str, np.ndarray]:
+def _read_file(path: str) -> dict[str, np.ndarray]:
+    """Reads the tensors of one file, floats as float32, with their names in the file."""
+    if path.endswith(".h5"):
+        return hdf5.read_arrays(path)
+    if path.endswith(PYTORCH_FILES):
+        return pytorch_file.read_tensors(path)
     tensors = from_safetensors(files.read_bytes(path), path)
     return {name: to_float32(array) for name, array in tensors.items()}
-
-
-_READERS: dict[str, Callable[[str], dict[str, np.ndarray]]] = {
-    ".h5": hdf5.read_arrays,
-    **dict.fromkeys(PYTORCH_FILES, pytorch_file.read_tensors),
-}
 
 
 def _as_in_pytorch(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:

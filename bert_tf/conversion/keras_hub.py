@@ -216,8 +216,7 @@ def _fields(sizes: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def _read_json(folder: str, name: str) -> dict[str, Any]:
     """Reads the description of an object of Keras; an absent one has no settings."""
-    path = find_file(folder, name)
-    values = json_files.read(path) if path else {}
+    values = json_files.read_optional(folder, name)
     return {**values, "config": values.get("config") or {}}
 
 
@@ -237,15 +236,12 @@ def _read_arrays(
     arrays = {}
     unknown = []
     for path, array in stored.items():
-        entry = match(_normalized(path))
-        if entry is None:
+        if row := match(_normalized(path)):
+            array = array.T if row.google == _OUTPUT else array
+            arrays[row.google] = weight_names.merge_heads(row, array)
+        elif "optimizer/" not in path:
             unknown.append(path)
-            continue
-        row, block = entry
-        array = array.T if row.google == _OUTPUT else array
-        arrays[row.google.replace("{i}", block)] = weight_names.merge_heads(row, array)
-
-    return arrays, tuple(path for path in unknown if "optimizer/" not in path)
+    return arrays, tuple(unknown)
 
 
 def _normalized(path: str) -> str:
@@ -288,8 +284,10 @@ def write(folder: str, contents: CheckpointContents) -> str:
     arrays = _variables(contents.arrays, config)
     encoder = {path for path in arrays if path.startswith(_ENCODER)}
     if len(encoder) < len(arrays):
-        task: dict[str, Any] = {"backbone": backbone}
-        task["preprocessor"] = preprocessor if contents.vocabulary else None
+        task: dict[str, Any] = {
+            "backbone": backbone,
+            "preprocessor": preprocessor if contents.vocabulary else None,
+        }
         if _OUTPUT in contents.arrays:
             task["num_classes"] = len(contents.arrays[_OUTPUT])
         objects[TASK_FILE] = _described(head, task)
@@ -336,13 +334,12 @@ def _variables(
 
     arrays = {}
     for name, array in weights.items():
-        if entry := match(name):
-            row, block = entry
+        if row := match(name):
             if row.heads == "out":
                 array = array.reshape(*array.shape[:-1], config.num_attention_heads, -1)
             if row.heads == "in":
                 array = array.reshape(config.num_attention_heads, -1, array.shape[-1])
-            number = f"_{block}" if block != "0" else ""
-            path = row.google.replace("_{i}", number)
+            # The first of several layers has no number.
+            path = row.google.replace("_encoder_0/", "_encoder/")
             arrays[path] = array.T if name == _OUTPUT else array
     return arrays

@@ -3,7 +3,8 @@
 Checkpoints of this dialect (format) can be read but not written.
 """
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 import numpy as np
 from tensorflow.core.protobuf import trackable_object_graph_pb2
@@ -32,18 +33,6 @@ _HEADS = {
 _SAVE_COUNTER = "save_counter"
 
 
-class GardenWeights(NamedTuple):
-    """The weights of a checkpoint, as in the fields of `CheckpointContents`.
-
-    `heads` is the number of attention heads, or 0 if there is no attention.
-    """
-
-    arrays: dict[str, np.ndarray]
-    classifier: dict[str, np.ndarray]
-    unknown: tuple[str, ...]
-    heads: int
-
-
 def read(path: str, slots: bool) -> CheckpointContents | None:
     """Reads an object-based checkpoint without its slots, and config and vocabulary.
 
@@ -53,30 +42,27 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     with tensorflow_checkpoint.opened(path) as (prefix, reader):
         if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
             return None
-        weights = read_weights(reader)
+        contents, _ = read_weights(prefix, reader)
 
-    if _WORD_EMBEDDINGS not in weights.arrays:
+    if _WORD_EMBEDDINGS not in contents.arrays:
         raise InputError(
             f"{prefix} is an object-based checkpoint, but not of a Model Garden BERT "
             "encoder: it has no variable with the name word_embeddings/embeddings."
         )
 
-    return CheckpointContents(
-        prefix,
-        "model_garden",
-        weights.arrays,
-        unknown=weights.unknown,
-        classifier=weights.classifier,
-        **tensorflow_checkpoint.read_neighbors(prefix),
-    )
+    return dataclasses.replace(contents, **tensorflow_checkpoint.read_neighbors(prefix))
 
 
-def read_weights(reader: Any) -> GardenWeights:
-    """Reads the weights with the reader that `tensorflow_checkpoint.opened` yields.
+def read_weights(prefix: str, reader: Any) -> tuple[CheckpointContents, int]:
+    """Reads the weights with the prefix and reader of `tensorflow_checkpoint.opened`.
 
     The keys of the checkpoint are paths through Python objects, and differ between the
     classes of the Model Garden. This function uses the full names of the variables,
     which the checkpoint contains too, and which are the same for all classes.
+
+    Returns:
+        The contents without config and vocabulary, and the number of attention heads, 0
+        if there is no attention.
     """
     names = {row.model_garden: row for row in weight_names.rows()}
     names |= {name: Row(google, "") for name, google in _HEADS.items()}
@@ -89,22 +75,20 @@ def read_weights(reader: Any) -> GardenWeights:
     found_at: dict[str, str] = {}
     # The pooler of a head is read last, and so replaces that of the encoder.
     for full_name in sorted(keys, key=_order_of_poolers):
-        entry = match(full_name)
-        if entry is None:
+        row = match(full_name)
+        if row is None:
             unknown.append(keys[full_name])
             continue
 
         array = tensorflow_checkpoint.get_weight(reader, keys[full_name])
-        row, block = entry
         if row.heads == "out" and array.ndim == 3:
             heads = array.shape[1]
 
         # [in, heads, head size] becomes [in, out], the [in, out] of an output layer
         # becomes [out, in].
         array = weight_names.merge_heads(row, array)
-        is_output_layer = full_name.endswith("logits/kernel")
-        name = row.google.replace("{i}", block)
-        arrays[name] = array.T if is_output_layer else array
+        name = row.google
+        arrays[name] = array.T if full_name.endswith("logits/kernel") else array
 
         # No other weight may be replaced.
         before = found_at.get(name)
@@ -119,7 +103,14 @@ def read_weights(reader: Any) -> GardenWeights:
 
     of_classifier = [name for name in arrays if name.startswith("classifier.")]
     classifier = {name: arrays.pop(name) for name in of_classifier}
-    return GardenWeights(arrays, classifier, tuple(unknown), heads)
+    contents = CheckpointContents(
+        prefix,
+        "model_garden",
+        arrays,
+        unknown=tuple(unknown),
+        classifier=classifier,
+    )
+    return contents, heads
 
 
 def _order_of_poolers(full_name: str) -> int:

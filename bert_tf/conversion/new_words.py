@@ -39,7 +39,6 @@ def with_new_words(
     config = contents.require_config()
     pad = tokens.index("[PAD]")
     size = config.vocab_size
-    num_tokens = len(tokens)
 
     # The words take the places of the [unusedN] entries.
     ids = [index for index, token in enumerate(tokens) if _UNUSED.fullmatch(token)][
@@ -50,16 +49,14 @@ def with_new_words(
 
     # The other words are appended, and the size is rounded up.
     if appended := words[len(ids) :]:
-        size = -(-max(size, num_tokens + len(appended)) // _MULTIPLE) * _MULTIPLE
-        ids += range(num_tokens, num_tokens + len(appended))
-        tokens += [
-            *appended,
-            *_unused_names(contents.vocabulary or (), size - len(tokens + appended)),
-        ]
+        end = len(tokens) + len(appended)
+        size = -(-max(size, end) // _MULTIPLE) * _MULTIPLE
+        ids += range(len(tokens), end)
+        tokens += [*appended, *_unused_names(contents.vocabulary or (), size - end)]
 
     # Each table gets the new rows, and the new words the means of their pieces.
     arrays = dict(contents.arrays)
-    for name in arrays.keys() & set(_TABLES):
+    for name in arrays.keys() & _TABLES:
         old = arrays[name]
         arrays[name] = np.concatenate(
             [old, np.repeat(old[pad : pad + 1], size - len(old), axis=0)]

@@ -55,10 +55,16 @@ _FUNCTIONS = (
 _NESTED = ("state_dict", "model_state_dict", "model")
 _LITERALS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
-_WITH_VALUE = {"BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "BINUNICODE"} | {
+_WITH_VALUE = (
+    "BININT",
+    "BININT1",
+    "BININT2",
+    "LONG1",
+    "BINFLOAT",
+    "BINUNICODE",
     "BINSTRING",  # strings of Python 2
     "SHORT_BINSTRING",
-}
+)
 
 
 class _Name(str):
@@ -95,8 +101,15 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
         state, storages = read(content)
         return _arrays(_tensors_by_name(state), storages, len(content))
     except (
-        *(ArithmeticError, AttributeError, LookupError, TypeError, ValueError),
-        *(NotImplementedError, OSError, struct.error, zipfile.BadZipFile),
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        TypeError,
+        ValueError,
+        NotImplementedError,
+        OSError,
+        struct.error,
+        zipfile.BadZipFile,
     ) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         raise InputError(

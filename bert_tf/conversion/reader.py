@@ -9,14 +9,14 @@ import re
 import stat
 import tarfile
 import zipfile
-from collections.abc import Sequence
 from types import ModuleType
 
 from tensorflow.io import gfile
 
 from bert_tf.config import SIZES, BertConfig
-from bert_tf.conversion import hugging_face, sentence_transformers
+from bert_tf.conversion import hugging_face
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
+from bert_tf.conversion.sentence_transformers import OLD_FOLDER
 from bert_tf.errors import InputError, Path
 from bert_tf.optional_packages import import_package
 from bert_tf.storage import dialects, files, json_files
@@ -26,14 +26,6 @@ from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
 _HUB = "hf://"
 _HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
-# What a folder is, by the name of something in it.
-_FOREIGN_FOLDERS = {
-    sentence_transformers.OLD_FOLDER: "is a folder of an old version of "
-    f"sentence-transformers. Give the folder {sentence_transformers.OLD_FOLDER} in it.",
-    "model.weights.json": "is a preset of keras-hub whose weights are divided into "
-    "several files, which are not read. Load it with keras-hub, and save it with a "
-    "larger max_shard_size of save_to_preset.",
-}
 _LOG = logging.getLogger(__name__)
 
 
@@ -174,26 +166,25 @@ def _extract(path: str, folder: str) -> None:
     ):
         if is_zip:
             with zipfile.ZipFile(file) as archive:
-                entries = archive.infolist()
-                links = [stat.S_ISLNK(entry.external_attr >> 16) for entry in entries]
-                _check_names(path, [entry.filename for entry in entries], links)
+                for entry in archive.infolist():
+                    is_link = stat.S_ISLNK(entry.external_attr >> 16)
+                    _check_name(path, entry.filename, is_link)
                 archive.extractall(folder)
             return
 
         with tarfile.open(fileobj=file, mode="r:gz") as tar:
             members = [entry for entry in tar.getmembers() if not entry.isdir()]
-            names = [entry.name for entry in members]
-            _check_names(path, names, [not entry.isreg() for entry in members])
+            for member in members:
+                _check_name(path, member.name, not member.isreg())
             tar.extractall(folder, members)
 
 
-def _check_names(path: str, names: Sequence[str], are_links: Sequence[bool]) -> None:
-    for name, is_link in zip(names, are_links, strict=True):
-        if is_link or posixpath.isabs(name) or ".." in name.split("/"):
-            raise InputError(
-                f"{path} contains {name}, which leads outside of the archive or is a "
-                "link. Get the file again from its source."
-            )
+def _check_name(path: str, name: str, is_link: bool) -> None:
+    if is_link or posixpath.isabs(name) or ".." in name.split("/"):
+        raise InputError(
+            f"{path} contains {name}, which leads outside of the archive or is a link. "
+            "Get the file again from its source."
+        )
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:
@@ -213,7 +204,7 @@ def module_of(dialect: str) -> ModuleType:
 
 def _reason_for_no_checkpoint(path: str) -> str:
     is_folder = gfile.isdir(path)
-    names = gfile.listdir(path) if is_folder else []
+    names = [name.rstrip("/") for name in gfile.listdir(path)] if is_folder else []
     if "saved_model.pb" in names:
         return (
             f"{path} is an exported SavedModel. Give the checkpoint that it was "
@@ -222,25 +213,33 @@ def _reason_for_no_checkpoint(path: str) -> str:
 
     # Formats of other programs.
     paths = [path, *(posixpath.join(path, name) for name in names)]
-    flax = [entry for entry in paths if entry.endswith(".msgpack")]
-    if flax:
+    for entry in paths:
+        if entry.endswith(".msgpack"):
+            return (
+                f"{entry} has weights of Flax, which are not read. Convert them with "
+                "transformers 4: FlaxBertModel.from_pretrained(folder).save_pretrained("
+                "new_folder, safe_serialization=True), and give the new folder."
+            )
+
+    if OLD_FOLDER in names:
         return (
-            f"{flax[0]} has weights of Flax, which are not read. Convert them with "
-            "transformers 4: FlaxBertModel.from_pretrained(folder).save_pretrained("
-            "new_folder, safe_serialization=True), and give the new folder."
+            f"{path} is a folder of an old version of sentence-transformers. Give the "
+            f"folder {OLD_FOLDER} in it."
+        )
+    if "model.weights.json" in names:
+        return (
+            f"{path} is a preset of keras-hub whose weights are divided into several "
+            "files, which are not read. Load it with keras-hub, and save it with a "
+            "larger max_shard_size of save_to_preset."
         )
 
-    for name, reason in _FOREIGN_FOLDERS.items():
-        if name in (entry.rstrip("/") for entry in names):
-            return f"{path} {reason}"
-
-    without_config = [entry for entry in paths if entry.endswith(".weights.h5")]
-    if without_config:
-        return (
-            f"{without_config[0]} has weights of Keras, but not the architecture. Give "
-            "a .keras file, or a preset of keras-hub: the folder that save_to_preset "
-            "wrote, with config.json and model.weights.h5."
-        )
+    for entry in paths:
+        if entry.endswith(".weights.h5"):
+            return (
+                f"{entry} has weights of Keras, but not the architecture. Give a "
+                ".keras file, or a preset of keras-hub: the folder that "
+                "save_to_preset wrote, with config.json and model.weights.h5."
+            )
 
     if path.endswith(".keras"):
         return (
@@ -264,9 +263,7 @@ def _reason_for_no_checkpoint(path: str) -> str:
             f"{of_hub * bool(re.fullmatch(_HUB_NAME, path))}"
         )
 
-    if not {"checkpoints", "training_config.json"}.isdisjoint(
-        entry.rstrip("/") for entry in names
-    ):
+    if not {"checkpoints", "training_config.json"}.isdisjoint(names):
         return (
             f"{path} is the folder of a training run, but holds no undamaged "
             "checkpoint. Copy it again from its source, or train again."

@@ -58,10 +58,9 @@ def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | 
 
 
 def _read_prompts(folder: str) -> dict[str, Any]:
-    path = find_file(folder, _PROMPTS_FILE)
-    if path is None:
-        return {}
-    values = json_files.read(path, {"model_type": json_files.TEXT, **_PROMPTS})
+    path = posixpath.join(folder, _PROMPTS_FILE)
+    schema = {"model_type": json_files.TEXT, **_PROMPTS}
+    values = json_files.read_optional(folder, _PROMPTS_FILE, schema)
     prompts = values.get("prompts") or {}
     json_files.check(prompts, dict.fromkeys(prompts, json_files.TEXT), path)
 
@@ -95,8 +94,8 @@ def _read(folder: str, path: str, do_lower_case: bool | None) -> dict[str, Any]:
             "problem": f"{pooling_path} has {' and '.join(used) or 'no pooling mode'}"
         }
 
-    settings_path = find_file(folder, posixpath.join(steps[0][1], _SETTINGS_FILE))
-    values = json_files.read(settings_path, _SETTINGS) if settings_path else {}
+    settings_file = posixpath.join(steps[0][1], _SETTINGS_FILE)
+    values = json_files.read_optional(folder, settings_file, _SETTINGS)
     settings = {name: values[name] for name in _SETTINGS if values.get(name)}
     if settings.pop("do_lower_case", False) and do_lower_case is False:
         return {

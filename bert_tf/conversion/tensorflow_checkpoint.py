@@ -89,8 +89,9 @@ def _find_prefix(path: str) -> str | None:
 
     if not prefixes:
         return None
-    if posixpath.basename(latest) in prefixes:  # the folder was moved
-        prefixes = [posixpath.basename(latest)]
+    latest_name = posixpath.basename(latest)
+    if latest_name in prefixes:  # the folder was moved
+        prefixes = [latest_name]
 
     if len(prefixes) > 1:
         raise InputError(
@@ -117,9 +118,9 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
         vocabulary = read_vocabulary(path)
 
     casing = released_casing(posixpath.basename(folder))
-    if casing is None and (path := find_file(folder, TOKENIZER_CONFIG_FILE)):
-        casing = json_files.read(path, {"do_lower_case": json_files.TRUTH}).get(
-            "do_lower_case"
-        )
+    if casing is None:
+        schema = {"do_lower_case": json_files.TRUTH}
+        settings = json_files.read_optional(folder, TOKENIZER_CONFIG_FILE, schema)
+        casing = settings.get("do_lower_case")
 
     return {"config": config, "vocabulary": vocabulary, "do_lower_case": casing}

@@ -52,7 +52,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
             contents = google.read(prefix, slots=False)
             return contents and dataclasses.replace(contents, **facts)
 
-        weights = model_garden.read_weights(reader)
+        weights, heads = model_garden.read_weights(prefix, reader)
         has_weights = any(reader.get_variable_to_shape_map().values())
         if reader.has_tensor(_CASING):
             facts["do_lower_case"] = bool(reader.get_tensor(_CASING))
@@ -62,10 +62,9 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
             f"{path} prepares texts for an encoder, and has no weights. Give the "
             "SavedModel of the encoder; bert-tf has a tokenizer of its own."
         )
-    names = weights.arrays.keys()
     if (
-        not weights.heads
-        or not {f"{_EMBEDDINGS}word_embeddings", _INTERMEDIATE} <= names
+        not heads
+        or not {f"{_EMBEDDINGS}word_embeddings", _INTERMEDIATE} <= weights.arrays.keys()
     ):
         return None
 
@@ -75,13 +74,8 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
             f"it has {len(unknown)} variables that a BERT does not have, such as "
             f"{unknown[0]}, so bert-tf may compute another model",
         )
-    return CheckpointContents(
-        arrays=weights.arrays,
-        config=_config(weights.arrays, weights.heads, _hidden_act(graph_file)),
-        unknown=unknown,
-        classifier=weights.classifier,
-        **facts,
-    )
+    config = _config(weights.arrays, heads, _hidden_act(graph_file))
+    return dataclasses.replace(weights, config=config, unknown=unknown, **facts)
 
 
 def _config(

@@ -1,11 +1,11 @@
 """Copies the weights of a checkpoint to a model, and checks that they fit.
 
-`assign` does both; `check_config` and `check_encoder` check before a model is built.
+`assign` does both; `check_config` checks before a model is built.
 `classifier_of` finds the head whose kind the checkpoint does not tell.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -84,16 +84,15 @@ def assign(
 
     head = classifier_of(variables, contents)
     available = {**contents.arrays, **head}
-    missing = tuple(name for name in variables if name not in available)
-    _check_complete(contents.source, missing)
 
     # All shapes are checked before the first variable is set.
+    shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+    _check_shapes(contents.source, available, shapes)
     arrays = {name: available[name] for name in variables if name in available}
-    for name, array in arrays.items():
-        _check_shape(contents.source, name, array, tuple(variables[name].shape))
     for name, array in arrays.items():
         variables[name].assign(array)
 
+    missing = tuple(name for name in variables if name not in available)
     unused = sorted(contents.arrays.keys() - variables.keys())
     if not head:
         unused += contents.classifier
@@ -101,11 +100,12 @@ def assign(
 
 
 def check_config(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks the fields of a config that the shapes of the weights do not depend on.
+    """Checks a config against a checkpoint, before records and models are built.
 
-    They must be equal to those of the checkpoint, if it has a config. The activation
-    and the epsilon are compared for checkpoints of bert-tf only, because other programs
-    may not know them.
+    `assign` checks the other weights. The fields that the shapes of the weights do not
+    depend on must be equal to those of the checkpoint, if it has a config. The
+    activation and the epsilon are compared for checkpoints of bert-tf only, because
+    other programs may not know them.
     """
     own = contents.config
     names = ("num_attention_heads", "hidden_act", "layer_norm_eps")
@@ -117,12 +117,6 @@ def check_config(contents: CheckpointContents, config: BertConfig) -> None:
                 "Leave out bert_config_file."
             )
 
-
-def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks the sizes of a config, before records and models are built.
-
-    `assign` checks the rest.
-    """
     # These weights have all sizes of the config.
     hidden = config.hidden_size
     embeddings = f"{ENCODER}embeddings/"
@@ -133,17 +127,21 @@ def check_encoder(contents: CheckpointContents, config: BertConfig) -> None:
         f"{embeddings}position_embeddings": (config.max_position_embeddings, hidden),
         f"{last_layer}intermediate/dense/kernel": (hidden, config.intermediate_size),
     }
-
-    _check_complete(
-        contents.source, [name for name in shapes if name not in contents.arrays]
-    )
-    for name, shape in shapes.items():
-        _check_shape(contents.source, name, contents.arrays[name], shape)
+    _check_shapes(contents.source, contents.arrays, shapes)
 
 
-def _check_complete(source: str, missing: Sequence[str]) -> None:
+def _check_shapes(
+    source: str,
+    arrays: Mapping[str, np.ndarray],
+    shapes: Mapping[str, tuple[int, ...]],
+) -> None:
+    """Checks that the encoder is complete, and that all weights have their shapes."""
     needed = [
-        n for n in missing if n.startswith(ENCODER) and not n.startswith(_OPTIONAL)
+        name
+        for name in shapes
+        if name.startswith(ENCODER)
+        and not name.startswith(_OPTIONAL)
+        and name not in arrays
     ]
     if needed:
         raise InputError(
@@ -151,16 +149,13 @@ def _check_complete(source: str, missing: Sequence[str]) -> None:
             "checkpoint must be a BERT with at least as many layers as the config."
         )
 
-
-def _check_shape(
-    source: str, name: str, array: np.ndarray, shape: tuple[int, ...]
-) -> None:
-    if array.shape != shape:
-        raise InputError(
-            f"{name} has the shape {list(array.shape)} in {source}, but {list(shape)} "
-            "in the model. Use the config and the number of labels of the checkpoint, "
-            "or convert the checkpoint with encoder_only=True."
-        )
+    for name, shape in shapes.items():
+        if name in arrays and arrays[name].shape != shape:
+            raise InputError(
+                f"{name} has the shape {list(arrays[name].shape)} in {source}, but "
+                f"{list(shape)} in the model. Use the config and the number of labels "
+                "of the checkpoint, or convert the checkpoint with encoder_only=True."
+            )
 
 
 def classifier_of(
@@ -180,6 +175,9 @@ def classifier_of(
 
     for rows in kinds:
         if all(row.google in variables for row in rows):
-            names = {row.hugging_face: row.google for row in rows}
-            return {names[name]: array for name, array in contents.classifier.items()}
+            return {
+                row.google: contents.classifier[row.hugging_face]
+                for row in rows
+                if row.hugging_face in contents.classifier
+            }
     return {}

@@ -37,7 +37,6 @@ class Row:
 def _dense(
     google: str, hugging_face: str, model_garden: str, heads: str = ""
 ) -> list[Row]:
-    bias_heads = "out" if heads == "out" else ""
     return [
         Row(
             f"{google}/kernel",
@@ -50,7 +49,7 @@ def _dense(
             f"{google}/bias",
             f"{hugging_face}.bias",
             f"{model_garden}/bias",
-            heads=bias_heads,
+            heads="out" if heads == "out" else "",
         ),
     ]
 
@@ -62,27 +61,28 @@ def _norm(google: str, hugging_face: str, model_garden: str) -> list[Row]:
     ]
 
 
-_EMBEDDINGS = (
-    *(
-        Row(
-            f"bert/embeddings/{name}",
-            f"bert.embeddings.{name}.weight",
-            f"{garden}/embeddings",
-        )
-        for name, garden in (
-            ("word_embeddings", "word_embeddings"),
-            ("token_type_embeddings", "type_embeddings"),
-            ("position_embeddings", "position_embedding"),
-        )
+_G, _H, _M = "bert/encoder/layer_{i}", "bert.encoder.layer.{i}", "transformer/layer_{i}"
+_ENCODER = (
+    Row(
+        "bert/embeddings/word_embeddings",
+        "bert.embeddings.word_embeddings.weight",
+        "word_embeddings/embeddings",
+    ),
+    Row(
+        "bert/embeddings/token_type_embeddings",
+        "bert.embeddings.token_type_embeddings.weight",
+        "type_embeddings/embeddings",
+    ),
+    Row(
+        "bert/embeddings/position_embeddings",
+        "bert.embeddings.position_embeddings.weight",
+        "position_embedding/embeddings",
     ),
     *_norm(
         "bert/embeddings/LayerNorm",
         "bert.embeddings.LayerNorm",
         "embeddings/layer_norm",
     ),
-)
-_G, _H, _M = "bert/encoder/layer_{i}", "bert.encoder.layer.{i}", "transformer/layer_{i}"
-_BLOCK = (
     *(
         row
         for part in ("query", "key", "value")
@@ -111,6 +111,7 @@ _BLOCK = (
     *_norm(
         f"{_G}/output/LayerNorm", f"{_H}.output.LayerNorm", f"{_M}/output_layer_norm"
     ),
+    *_dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform"),
 )
 
 
@@ -178,17 +179,13 @@ def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]
 
     `architecture`, a class of Hugging Face, determines the head named `classifier`.
     """
-    pooler = _dense("bert/pooler/dense", "bert.pooler.dense", "pooler_transform")
-    classifier = classifier_rows(architecture)
-    return (*_EMBEDDINGS, *_BLOCK, *pooler, *_PRETRAINING, *classifier, *span_rows())
+    return (*_ENCODER, *_PRETRAINING, *classifier_rows(architecture), *span_rows())
 
 
 def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool) -> str:
     """Returns the name of the transformers class for a model with the given weights."""
     masked_lm = "cls/predictions/output_bias" in arrays
-    next_sentence = "cls/seq_relationship/output_weights" in arrays
-
-    if next_sentence:
+    if "cls/seq_relationship/output_weights" in arrays:
         return "BertForPreTraining" if masked_lm else "BertForNextSentencePrediction"
     if masked_lm:
         return "BertLMHeadModel" if causal else "BertForMaskedLM"
@@ -204,11 +201,12 @@ def hugging_face_class(arrays: Mapping[str, np.ndarray], causal: bool) -> str:
 
 def matcher(
     names: Mapping[str, Row], with_scope: bool = False
-) -> Callable[[str], tuple[Row, str] | None]:
+) -> Callable[[str], Row | None]:
     """Returns a function that finds the row of a weight from the weight's name.
 
-    The function returns the row and the index of the Transformer block as a string (""
-    for a weight outside of the blocks), or None if no row has the name.
+    The function returns the row, in whose names in google-research/bert and Hugging
+    Face the index of the Transformer block replaces `{i}`, or None if no row has the
+    name.
 
     Args:
         names: The rows by the names of weights, which may contain `{i}`.
@@ -221,11 +219,15 @@ def matcher(
         if name
     ]
 
-    def match(name: str) -> tuple[Row, str] | None:
+    def match(name: str) -> Row | None:
         for pattern, row in patterns:
-            regex_match = pattern.fullmatch(name)
-            if regex_match:
-                return row, regex_match.groupdict().get("i") or ""
+            if regex_match := pattern.fullmatch(name):
+                block = regex_match.groupdict().get("i", "")
+                return dataclasses.replace(
+                    row,
+                    google=row.google.replace("{i}", block),
+                    hugging_face=row.hugging_face.replace("{i}", block),
+                )
         return None
 
     return match

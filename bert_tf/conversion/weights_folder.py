@@ -33,10 +33,9 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
         run = RunFolder(path)
         folder = run.latest_checkpoint() if slots else run.best_or_latest_checkpoint()
 
-    return None if folder is None else _read_folder(folder, slots)
+    if folder is None:
+        return None
 
-
-def _read_folder(folder: str, slots: bool) -> CheckpointContents:
     for name in (weights.FACTS_FILE, weights.CONFIG_FILE, weights.VOCABULARY_FILE):
         find_file(folder, name)  # refuses links that lead out of the folder
 

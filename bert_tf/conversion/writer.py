@@ -9,7 +9,7 @@ import itertools
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -17,12 +17,7 @@ from bert_tf.config import BertConfig
 from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_weights
 from bert_tf.conversion.checkpoint_vocabulary import with_tokenizer
 from bert_tf.conversion.reader import module_of, read_weights
-from bert_tf.conversion.weight_assignment import (
-    AssignmentReport,
-    assign,
-    check_config,
-    check_encoder,
-)
+from bert_tf.conversion.weight_assignment import AssignmentReport, assign, check_config
 from bert_tf.conversion.weight_names import CLASSIFIER_HEADS
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
@@ -47,7 +42,13 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
             else than an undamaged checkpoint of this dialect.
     """
     target = real_path(resolve_output(folder, is_folder=True))
-    _check_place(folder, target, sources)
+    if (run := run_of(target)) is not None:
+        raise _refusal(folder, f"belongs to the run in {run}")
+    for source in sources:
+        if is_inside(source, target):
+            raise _refusal(
+                folder, f"belongs to the checkpoint that is read from {source}"
+            )
 
     # All files must be those of a checkpoint of the dialect.
     written = WRITABLE[dialect]
@@ -86,17 +87,6 @@ def check_target(folder: str, dialect: str, *sources: str) -> None:
 
 def _refusal(folder: str, reason: str) -> InputError:
     return refusal(folder, f"but {reason}", "Give the path of a new folder")
-
-
-def _check_place(folder: str, target: str, sources: tuple[str, ...]) -> None:
-    run = run_of(target)
-    if run is not None:
-        raise _refusal(folder, f"belongs to the run in {run}")
-    for source in sources:
-        if is_inside(source, target):
-            raise _refusal(
-                folder, f"belongs to the checkpoint that is read from {source}"
-            )
 
 
 def write_weights(
@@ -210,7 +200,6 @@ def convert(
     # Config, vocabulary and casing that are given must fit the weights.
     config = config or contents.require_config()
     check_config(contents, config)
-    check_encoder(contents, config)
     contents = dataclasses.replace(contents, config=config)
     contents = with_tokenizer(contents, vocab_file, do_lower_case)
 
@@ -277,17 +266,15 @@ def _write_checked(
 
 def _warnings(
     contents: CheckpointContents, report: AssignmentReport, dialect: str
-) -> list[str]:
-    """Returns lines on what the written checkpoint lacks."""
-    lines = []
+) -> Iterator[str]:
+    """Yields lines on what the written checkpoint lacks."""
     if report.missing:
-        lines.append(f"Missing in the source: {', '.join(report.missing)}.")
+        yield f"Missing in the source: {', '.join(report.missing)}."
 
-    config = contents.require_config()
-    lines += _differences(contents, dialect)
+    yield from _differences(contents, dialect)
 
     if contents.vocabulary is None and contents.tokenizer_problem:
-        lines.append(
+        yield (
             "No vocab.txt was written, because the tokenizer gives other ids than the "
             f"tokenizer of google-research/bert: {contents.tokenizer_problem}. With "
             "vocab_file, it is written."
@@ -298,18 +285,16 @@ def _warnings(
     content = "facts" if "problem" in embedding else "embedding"
     if embedding and not {"facts", content}.intersection(WRITABLE[dialect].stores):
         reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
-        lines.append(f"Left out the pooling and prompts of vectors: {reason}.")
+        yield f"Left out the pooling and prompts of vectors: {reason}."
 
-    if config.extra:
-        lines.append(f"Unknown keys of the config, ignored: {', '.join(config.extra)}.")
+    if extra := contents.require_config().extra:
+        yield f"Unknown keys of the config, ignored: {', '.join(extra)}."
     if contents.unknown:
-        lines.append(f"Left out, not weights of a BERT: {', '.join(contents.unknown)}.")
-    return lines
+        yield f"Left out, not weights of a BERT: {', '.join(contents.unknown)}."
 
 
-def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
-    """Returns lines on what the programs of a dialect compute differently."""
-    lines = []
+def _differences(contents: CheckpointContents, dialect: str) -> Iterator[str]:
+    """Yields lines on what the programs of a dialect compute differently."""
     config = contents.require_config()
     author = DIALECTS[dialect].author
     supported = getattr(module_of(dialect), "SUPPORTED_SETTINGS", {})
@@ -319,15 +304,14 @@ def _differences(contents: CheckpointContents, dialect: str) -> list[str]:
         if getattr(config, name) not in values
     ]
     if settings:
-        lines.append(
+        yield (
             f"{author} does not support these settings and computes another model: "
             f"{', '.join(settings)}."
         )
 
     task_type = contents.facts.get("task_type")
     if task_type and not {"facts", "labels"}.intersection(WRITABLE[dialect].stores):
-        lines.append(f"{author} does not store that the task is {task_type}.")
-    return lines
+        yield f"{author} does not store that the task is {task_type}."
 
 
 def _check_same(contents: CheckpointContents, written: CheckpointContents) -> None:
@@ -341,20 +325,16 @@ def _check_same(contents: CheckpointContents, written: CheckpointContents) -> No
         )
 
     # The weights are equal bit by bit.
-    changed = [
-        name
-        for name, array in expected.items()
-        if not np.array_equal(array.view(np.int32), actual[name].view(np.int32))
-    ]
-    if changed:
-        raise InputError(
-            f"{written.source} differs from the written weights, first in "
-            f"{changed[0]}. Check the disk and convert again."
-        )
+    for name, array in expected.items():
+        if not np.array_equal(array.view(np.int32), actual[name].view(np.int32)):
+            raise InputError(
+                f"{written.source} differs from the written weights, first in {name}. "
+                "Check the disk and convert again."
+            )
 
     # The vocabulary is read as it was written.
-    before, after = contents.vocabulary or (), written.vocabulary or ()
-    if list(before) != list(after):
+    before, after = contents.vocabulary or [], written.vocabulary or []
+    if before != after:
         pairs = itertools.zip_longest(before, after)
         token = next(one for one, two in pairs if one != two)
         raise InputError(

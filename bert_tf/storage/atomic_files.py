@@ -64,8 +64,14 @@ def atomic_replace(path: str) -> Iterator[str]:
         InputError: `path` is not a regular file, or cannot be written.
     """
     if is_stdout(path):
-        with _copied_to_stdout(path) as temporary:
+        with temporary_folder() as folder, explain_write_errors(path):
+            temporary = os.path.join(folder, "stdout")
             yield temporary
+            with (
+                open(temporary, "rb") as content,
+                open(1, "wb", closefd=False) as stdout,
+            ):
+                shutil.copyfileobj(content, stdout)
         return
 
     target = resolve_output(path)
@@ -81,15 +87,6 @@ def atomic_replace(path: str) -> Iterator[str]:
         _sync_entry(temporary)
         os.replace(temporary, target)
         _sync_entry(os.path.dirname(target) or ".")
-
-
-@contextmanager
-def _copied_to_stdout(path: str) -> Iterator[str]:
-    with temporary_folder() as folder, explain_write_errors(path):
-        temporary = os.path.join(folder, "stdout")
-        yield temporary
-        with open(temporary, "rb") as content, open(1, "wb", closefd=False) as stdout:
-            shutil.copyfileobj(content, stdout)
 
 
 @contextmanager
@@ -280,14 +277,13 @@ def _open_or_create(temporary: str, is_folder: bool) -> int:
 
 def remove(path: str) -> None:
     """Removes a file or a folder, if it exists; of a link, only the link."""
-    if "://" not in path:
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        elif os.path.lexists(path):
-            os.remove(path)
-        return
-    if gfile().exists(path):
-        gfile().rmtree(path) if gfile().isdir(path) else gfile().remove(path)
+    if "://" in path:
+        if gfile().exists(path):
+            gfile().rmtree(path) if gfile().isdir(path) else gfile().remove(path)
+    elif os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif os.path.lexists(path):
+        os.remove(path)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ import dataclasses
 import fnmatch
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,10 +195,10 @@ def marks_in(names: Iterable[str]) -> list[str]:
     return [name for name in names for glob in globs if fnmatch.fnmatch(name, glob)]
 
 
-def has_weights(names: Iterable[str]) -> bool:
+def has_weights(names: Sequence[str]) -> bool:
     """Whether one of the names in a folder is that of a file with weights."""
     globs = {glob for dialect in DIALECTS.values() for glob in dialect.weights}
-    return any(fnmatch.fnmatch(name, glob) for name in names for glob in globs)
+    return any(fnmatch.filter(names, glob) for glob in globs)
 
 
 def is_file_of_checkpoint(name: str) -> bool:

@@ -36,10 +36,12 @@ class Rule:
 
     def accepts(self, value: Any) -> bool:
         """Whether a value that is not null follows the rule."""
-        if not _has_type(value, self.types):
-            return False
-        is_number = _has_type(value, (float,))
-        return not is_number or self.minimum <= value <= self.maximum
+        if isinstance(value, bool):
+            return bool in self.types
+        types = (*self.types, int) if float in self.types else self.types
+        is_number = isinstance(value, (int, float))
+        is_in_range = not is_number or self.minimum <= value <= self.maximum
+        return is_in_range and isinstance(value, types)
 
 
 Schema = Mapping[str, Rule]
@@ -48,12 +50,6 @@ TRUTH = Rule("true or false", (bool,))
 LENGTH = Rule("a whole number from 1 to 2^31", (int,), minimum=1, maximum=1 << 31)
 NUMBER = Rule("a number", (float,))
 OBJECT = Rule("a JSON object", (dict,))
-
-
-def _has_type(value: Any, types: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in types
-    return isinstance(value, (*types, int) if float in types else types)
 
 
 def read(
@@ -69,13 +65,20 @@ def read(
     """
     text = files.read_text(path)
     try:
-        values = parse(text, path)
-        return check(values, schema or {}, path, required)
+        return check(parse(text, path), schema or {}, path, required)
     except InputError as error:
         if not own:
             raise
         reason = str(error).removeprefix(f"{path}: ").replace(f"{path} ", "it ", 1)
         raise InputError(f"{path} is damaged: {reason}") from error
+
+
+def read_optional(
+    folder: str, name: str, schema: Schema | None = None
+) -> dict[str, Any]:
+    """Reads a file of a checkpoint as `read` does; {} if there is none in the folder."""
+    path = files.find_file(folder, name)
+    return read(path, schema) if path else {}
 
 
 def parse(text: str, source: str, remedy: str = "") -> Any:

@@ -4,32 +4,34 @@ import contextlib
 import fcntl
 import logging
 import os
-from typing import IO, Any
+from typing import IO
 
 _LOGGER = logging.getLogger(__name__)
 
 
 def open_file(path: str) -> IO[str]:
     """Opens a file to lock, and creates it if there is none; OSError if it is a link."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    return open(path, "a", opener=lambda name, _: os.open(name, flags, 0o666))
+    return open(
+        path,
+        "a",
+        opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW, 0o666),
+    )
 
 
-def is_at(file: IO[str] | int, path: str) -> bool:
-    """Returns whether a path is still that of an open file or file descriptor."""
-    descriptor = file if isinstance(file, int) else file.fileno()
+def is_at(descriptor: int, path: str) -> bool:
+    """Returns whether a path is still that of an open file."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
 
 
-def try_lock(file: IO[Any] | int) -> bool | None:
-    """Locks an open file or file descriptor, if it is not locked.
+def try_lock(descriptor: int) -> bool | None:
+    """Locks an open file, if it is not locked.
 
     Returns False if another process has the lock, None if the file system has no locks.
     """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError:
@@ -37,15 +39,15 @@ def try_lock(file: IO[Any] | int) -> bool | None:
     return True
 
 
-def wait_for_lock(file: IO[Any] | int, message: str) -> bool | None:
-    """Locks an open file or file descriptor.
+def wait_for_lock(descriptor: int, message: str) -> bool | None:
+    """Locks an open file.
 
     Logs the message if another process has the lock. Returns True, or None if the file
     system has no locks.
     """
-    is_locked = try_lock(file)
+    is_locked = try_lock(descriptor)
     if is_locked is False:
         _LOGGER.info("%s", message)
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         return True
     return is_locked

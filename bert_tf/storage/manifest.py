@@ -40,7 +40,7 @@ class Shard:
         """Whether the file exists and has the size that the manifest records."""
         return (
             files.is_file(self.path)
-            and files.gfile().stat(self.path).length == self.bytes
+            and files.size_and_mtime(self.path)[0] == self.bytes
         )
 
     def has_recorded_checksum(self) -> bool:
@@ -71,11 +71,11 @@ class Manifest:
         """Reads a manifest; raises `InputError` if it is missing or damaged."""
         facts = json_files.read(path, own=True)
         folder = os.path.dirname(path)
-        shards = [
+        shards = tuple(
             Shard(absolute_path(entry.pop("name"), folder), **entry)
             for entry in facts.pop("shards", [])
-        ]
-        return cls(path, tuple(shards), facts)
+        )
+        return cls(path, shards, facts)
 
     def write(self) -> None:
         """Writes the manifest to its path, atomically."""
@@ -125,7 +125,7 @@ def manifests_next_to(
 
 def _with_target(path: str) -> list[str]:
     """Returns a path and, if it is a link, the path of its target."""
-    return [path, *([os.path.realpath(path)] if os.path.islink(path) else [])]
+    return [path, os.path.realpath(path)] if os.path.islink(path) else [path]
 
 
 def list_shards(
@@ -136,8 +136,11 @@ def list_shards(
     A file has several entries if two runs of `create_pretraining_data` wrote it. The
     size and the checksum of the file then match only the entry of the newer run.
     """
-    entries = [(manifest, manifest.find_shard(path)) for manifest in manifests]
-    return [(manifest, shard) for manifest, shard in entries if shard is not None]
+    return [
+        (manifest, shard)
+        for manifest in manifests
+        if (shard := manifest.find_shard(path))
+    ]
 
 
 def absolute_path(path: str, folder: str = "") -> str:

@@ -14,11 +14,7 @@ from bert_tf.errors import InputError
 def check_is_regular(path: str) -> None:
     """Refuses file:// and local paths of pipes, devices and sockets, whose reading may block."""
     check_no_file_scheme(str(path))
-    if (
-        "://" not in str(path)
-        and os.path.exists(path)
-        and not stat.S_ISREG(os.stat(path).st_mode)
-    ):
+    if "://" not in str(path) and os.path.exists(path) and not os.path.isfile(path):
         raise InputError(
             f"{path} is a pipe or a device. Copy its content to a file, and give that "
             "file."

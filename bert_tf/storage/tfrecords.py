@@ -54,7 +54,7 @@ def read_frames(path: str) -> Iterator[tuple[str, bytes]]:
     If the end of the file cannot be read, the last pair is `LOST` and an empty record.
     """
     with files.gfile().GFile(path, "rb") as raw:
-        file = gzip.GzipFile(fileobj=raw, mode="rb") if compression(path) else raw
+        file = gzip.GzipFile(fileobj=raw) if compression(path) else raw
         try:
             while header := file.read(_HEADER.size):
                 length, checksum = _HEADER.unpack(header)

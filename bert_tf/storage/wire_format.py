@@ -84,11 +84,10 @@ def _entry(name: str, dtype: str, values: np.ndarray) -> list[_Block]:
 
 def _packed(values: np.ndarray, dtype: str) -> _Block:
     """Encodes numbers [B, n] as little-endian bytes, without zeros at the end."""
-    data = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).view(
-        np.uint8
-    )
+    little_endian = np.dtype(dtype).newbyteorder("<")
+    data = np.ascontiguousarray(values, little_endian).view(np.uint8)
     counts = values.shape[1] - np.argmax(values[:, ::-1] != 0, axis=1)
-    length = np.where(values.any(axis=1), counts, 0) * np.dtype(dtype).itemsize
+    length = np.where(values.any(axis=1), counts, 0) * little_endian.itemsize
     return _Block(data, np.arange(data.shape[1]) < length[:, None], length)
 
 
@@ -101,12 +100,12 @@ def _field(number: int, content: list[_Block]) -> list[_Block]:
 
 def _varints(values: np.ndarray) -> _Block:
     """Encodes numbers [B, n] as varints: groups of 7 bits, the lowest first."""
-    largest = int(values.max(initial=0))
-    if largest < 128 and values.min(initial=0) >= 0:
+    largest, smallest = int(values.max(initial=0)), values.min(initial=0)
+    if largest < 128 and smallest >= 0:
         return _all_used(values.astype(np.uint8))
 
     # Narrow types are faster; negative numbers need all 64 bits.
-    small = values.min(initial=0) >= 0 and largest < 1 << 31
+    small = smallest >= 0 and largest < 1 << 31
     values = (
         values.astype(np.uint32) if small else values.astype(np.int64).view(np.uint64)
     )

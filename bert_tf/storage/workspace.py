@@ -86,10 +86,11 @@ class Workspace:
             with files.explain_write_errors(path):
                 file = locks.open_file(path)
 
+            descriptor = file.fileno()
             if wait:
-                is_locked = locks.wait_for_lock(file, f"Waiting: {busy}")
+                is_locked = locks.wait_for_lock(descriptor, f"Waiting: {busy}")
             else:
-                is_locked = locks.try_lock(file)
+                is_locked = locks.try_lock(descriptor)
 
             if is_locked is None:
                 _LOGGER.warning(
@@ -105,6 +106,6 @@ class Workspace:
 
             # The process that had the lock may have removed the file before this one
             # locked it.
-            if is_locked is None or locks.is_at(file, path):
+            if is_locked is None or locks.is_at(descriptor, path):
                 return file
             file.close()

@@ -63,7 +63,7 @@ def pack(
     ids_b: Any,
     seq_length: int | None,
     special_ids: tuple[int, int, int],
-    trim_to_longest: bool = False,
+    trim_to_longest: bool,
 ) -> dict[str, Any]:
     """Packs ids, ragged int32 [B, None], as `BertTokenizer.pack` describes it.
 

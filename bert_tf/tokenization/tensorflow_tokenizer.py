@@ -17,7 +17,12 @@ from bert_tf.tokenization.basic_tokenizer import (
 )
 from bert_tf.tokenization.input_checks import ids_as_ragged, texts_as_batch
 from bert_tf.tokenization.special_tokens import SpecialTokenFinder
-from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS, known_casing, to_token_list
+from bert_tf.tokenization.vocabulary import (
+    SPECIAL_TOKENS,
+    check_vocabulary,
+    known_casing,
+    load_vocabulary,
+)
 from bert_tf.tokenization.wordpiece import WordPiece
 
 
@@ -83,8 +88,16 @@ class BertTokenizer(tf.Module):
             )
 
         # The vocabulary, its casing and its special tokens.
-        tokens = to_token_list(vocab)
-        source = os.fspath(vocab) if isinstance(vocab, (str, os.PathLike)) else tokens
+        source: str | list[str]
+        if isinstance(vocab, (str, os.PathLike)):
+            source = os.fspath(vocab)
+            tokens = load_vocabulary(source)
+        else:
+            tokens = [
+                str(token) if isinstance(token, str) else token for token in vocab
+            ]
+            check_vocabulary(tokens)
+            source = tokens
         self._tokens = tuple(tokens)
         self._detokenized = [
             "" if token in ("", "[PAD]", "[CLS]", "[SEP]") else f" {token}"

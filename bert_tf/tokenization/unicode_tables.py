@@ -73,4 +73,4 @@ def load() -> dict[str, np.ndarray]:
         `decompositions`: int32 [sum of the lengths], the decompositions, concatenated.
     """
     with np.load(PATH) as archive:
-        return {name: archive[name] for name in archive.files}
+        return dict(archive)

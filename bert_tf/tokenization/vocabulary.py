@@ -8,7 +8,6 @@ released model. Text in another casing or language than its vocabulary becomes m
 
 import json
 import logging
-import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
@@ -44,15 +43,6 @@ _REMEDY = (
     "Check that do_lower_case and vocab_file are those of the model, and that the "
     "vocabulary covers the language of the text"
 )
-
-
-def to_token_list(vocab: Any) -> list[str]:
-    """Checks a vocabulary, given as a path or as tokens, and returns its tokens."""
-    if isinstance(vocab, (str, os.PathLike)):
-        return load_vocabulary(os.fspath(vocab))
-    tokens = [str(token) if isinstance(token, str) else token for token in vocab]
-    check_vocabulary(tokens)
-    return tokens
 
 
 def load_vocabulary(path: str) -> list[str]:
@@ -209,8 +199,9 @@ def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None) -> bool
             f"do_lower_case={recorded} (see {vocab}.json). Set "
             f"do_lower_case={recorded}, or train another vocabulary."
         )
-    if do_lower_case is not None or recorded is not None:
-        return bool(do_lower_case) if recorded is None else recorded
+    casing = recorded if do_lower_case is None else bool(do_lower_case)
+    if casing is not None:
+        return casing
 
     # The casing that the entries show.
     cased = cased_entries(read_vocabulary(vocab) if isinstance(vocab, str) else vocab)

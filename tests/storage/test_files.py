@@ -121,7 +121,7 @@ def test_the_hash_of_lines_that_were_read_needs_no_second_read(tmp_path, monkeyp
 
     def hash_without_reading():
         with monkeypatch.context() as context:
-            context.delattr(files, "_chunks")
+            context.delattr(files, "size_and_sha256")
             return files.sha256_of_file(str(path))
 
     next(files.read_lines(str(path)))

@@ -152,16 +152,14 @@ def _job(
 
 def _check_effect(settings: ServingSettings, task: str) -> None:
     """Checks that no setting is given that has no effect for the task."""
-    others = {
-        name: of for of in TASKS if of != task for name in served_class(of).own_settings
-    }
-    for name, of_task in others.items():
-        value = getattr(settings, name)
-        if value != getattr(ServingSettings, name):
-            raise InputError(
-                f"{name}={value} has no effect for the task {task}, only for "
-                f"{of_task}. Leave it out."
-            )
+    for of_task in TASKS:
+        for name in served_class(of_task).own_settings:
+            value = getattr(settings, name)
+            if of_task != task and value != getattr(ServingSettings, name):
+                raise InputError(
+                    f"{name}={value} has no effect for the task {task}, only for "
+                    f"{of_task}. Leave it out."
+                )
 
 
 def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:

@@ -164,7 +164,7 @@ def prepare(job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
     if emulation := _emulation(job.settings):
         _LOGGER.warning("warning: %s", emulation)
 
-    labelled = labelled_requests(served, job.dev_data) if job.dev_data else []
+    labelled = labelled_requests(served, job.dev_data)
     return functools.partial(_write, job, served, labelled)
 
 

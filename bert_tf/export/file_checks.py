@@ -26,7 +26,7 @@ from bert_tf.export.signature_requests import (
     example_requests,
     labelled_requests,
 )
-from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
+from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.storage import files
 from bert_tf.tasks.task import Outputs
 
@@ -74,10 +74,7 @@ def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str
     """
     prepared: PreparedFiles = module_of(name).prepare(job)
     served = prepared.served
-    labelled = []
-    if job.dev_data:
-        signatures = [served.labelled_signature]
-        labelled = labelled_requests(served, job.dev_data, signatures)
+    labelled = labelled_requests(served, job.dev_data, [served.labelled_signature])
     return functools.partial(_write, name, job, prepared, labelled)
 
 
@@ -173,28 +170,26 @@ def compare(
     `ExportCheckError` if an output or the metric differs too much. The error is raised
     if the runtime cannot run a file.
     """
-    kinds = {name: each.kind for name, each in served.endpoints().items()}
-    names = [name for name, kind in kinds.items() if kind != "examples"]
-    of_texts = [name for name in names if kinds[name] == "texts"]
+    endpoints = served.endpoints()
+    names = [name for name in endpoints if endpoints[name].kind != "examples"]
+    of_texts = [name for name in names if endpoints[name].kind == "texts"]
 
     # Files that take texts get other requests than those that take ids.
     signatures = served.signatures(*names)
-    requests = {}
-    expected = {}
+    references = {}
     for takes_texts in {each.takes_texts for each in found}:
         examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, check.EXAMPLES)
-        own = [*example_requests(served, *examples, ()), *labelled]
-        requests[takes_texts] = own
-        expected[takes_texts] = outputs_of(signatures, own)
+        requests = [*example_requests(served, *examples, ()), *labelled]
+        references[takes_texts] = requests, outputs_of(signatures, requests)
     actual = process.run(
         [each.path for each in found],
-        [requests[each.takes_texts] for each in found],
+        [references[each.takes_texts][0] for each in found],
         found[0].runtime,
     )
 
     reports: list[dict[str, Any] | ExportCheckError] = []
     for file, outputs in zip(found, actual, strict=True):
-        reference = requests[file.takes_texts], expected[file.takes_texts]
+        reference = references[file.takes_texts]
         try:
             reports.append(_report(served, file, *reference, outputs))
         except ExportCheckError as error:
@@ -285,11 +280,12 @@ def _inputs(
         names = served.text_names
         words = (length - 1 - len(names)) // len(names)
         return {name: np.array([b"? " * words], object) for name in names}
-    inputs: dict[str, np.ndarray] = {
-        name: np.zeros([1, length], np.int32) for name in INPUT_NAMES
+    zeros: np.ndarray = np.zeros([1, length], np.int32)
+    inputs = {
+        "input_ids": zeros + served.tokenizer.unk_id,
+        "input_mask": zeros + 1,
+        "segment_ids": zeros,
     }
-    inputs["input_ids"] += served.tokenizer.unk_id
-    inputs["input_mask"] += 1
     if served.takes_masks:
         inputs[POSITIONS] = np.zeros([1, 1], np.int32)
     return inputs

@@ -245,15 +245,14 @@ class ServedModel(tf.Module, abc.ABC):
         }
         for name, function in self.from_examples().items():
             function = functools.partial(self._from_serialized, function)
-            endpoints[name] = Endpoint(
-                function, _specs(["inputs"], tf.string, 1), "examples"
-            )
+            specs = self._text_specs(["inputs"])
+            endpoints[name] = Endpoint(function, specs, "examples")
 
         # Signatures that take ids. A function of texts has none.
         if self._takes_texts:
             return endpoints
-        ids = _specs(INPUT_NAMES, tf.int32, 2)
-        lengths = {**ids, **_specs(["lengths"], tf.int32, 1)}
+        ids = _int_specs(INPUT_NAMES, 2)
+        lengths = ids | _int_specs(["lengths"], 1)
         del lengths["input_mask"]
         return {
             **endpoints,
@@ -299,8 +298,8 @@ class ServedModel(tf.Module, abc.ABC):
         return function(*(parsed[name] for name in self.text_names))
 
 
-def _specs(names: Iterable[str], dtype: Any, rank: int) -> dict[str, tf.TensorSpec]:
-    return {name: tf.TensorSpec([None] * rank, dtype, name=name) for name in names}
+def _int_specs(names: Iterable[str], rank: int) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec([None] * rank, tf.int32, name=name) for name in names}
 
 
 def _of_texts(

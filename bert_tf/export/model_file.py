@@ -201,9 +201,8 @@ class _Checkpoint(Pretrained):
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
         """Returns what a served model needs of the Keras model, without variables."""
-        attributes = {"next_sentence": False, "num_labels": None, **arguments}
         return types.SimpleNamespace(
-            config=self.config, variables_by_name=dict, **attributes
+            config=self.config, variables_by_name=dict, **arguments
         )
 
 

@@ -134,13 +134,7 @@ class ServedTagger(ServedModel):
             "entity_start": entity_begin,
             "entity_end": entity_end,
         }
-        return {
-            **{name: _dense(value, row, count) for name, value in of_words.items()},
-            **{
-                name: _dense(value, entity_row, count)
-                for name, value in of_entities.items()
-            },
-        }
+        return _dense(of_words, row, count) | _dense(of_entities, entity_row, count)
 
     def from_other_texts(self) -> TextFunctions:
         """Returns the function of the signature `words`, and the name of its input."""
@@ -244,9 +238,12 @@ class ServedTagger(ServedModel):
         return "f1", metrics.overall().f1
 
 
-def _dense(values: Any, row: Any, count: Any) -> Any:
-    """Returns the values of B texts as [B, None], padded with "" or 0."""
-    return tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()
+def _dense(columns: Tensors, row: Any, count: Any) -> dict[str, Any]:
+    """Returns the values of B texts, by name, as [B, None], padded with "" or 0."""
+    return {
+        name: tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()
+        for name, values in columns.items()
+    }
 
 
 class TagTable:
@@ -271,7 +268,6 @@ class TagTable:
         continues = is_more & same_type
         in_entity = tf.not_equal(prefix, _OUTSIDE)
         return TaggedWords(
-            row=row,
             kind=kind,
             in_entity=in_entity,
             is_first=in_entity & ~continues,
@@ -285,7 +281,6 @@ class TaggedWords:
     """Words with their entities; all attributes have the shape [W].
 
     Attributes:
-        row: int64, the text.
         kind: string, the type of the entity; "" outside of entities.
         in_entity: bool, whether the word is in an entity.
         is_first, is_last: bool, whether the word is the first or the last one of its
@@ -293,7 +288,6 @@ class TaggedWords:
         touches: bool, whether the word before it is in an entity of the same type.
     """
 
-    row: Any
     kind: Any
     in_entity: Any
     is_first: Any

@@ -23,6 +23,7 @@ from bert_tf.export.formats import as_export_check_error, check_installed
 from bert_tf.export.job import ExportJob
 from bert_tf.export.lite import mediapipe_metadata
 from bert_tf.export.model_file import (
+    FACTS_FILE,
     IDS,
     STORED_TEXTS,
     FileForward,
@@ -226,23 +227,6 @@ def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[bytes]]:
-    """Splits a TFLite file into the model and the content of files in its archive.
-
-    Raises:
-        InputError: The file is damaged (ZIP has checksums), or not a file of bert-tf.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = min(member.header_offset for member in archive.infolist())
-            return content[:size], [archive.read(name) for name in names]
-    except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
-        raise InputError(
-            f"{path} contains no {names[0]}: it is not a TFLite file of bert-tf, or it "
-            "is damaged. Export the model again with --format=tflite."
-        ) from error
-
-
 class LiteForward(FileForward):
     """Computes the outputs of a TFLite file for a batch.
 
@@ -276,12 +260,12 @@ class LiteForward(FileForward):
     def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
         """Returns the outputs of one row or more."""
         count = len(next(iter(batch.values())))
+        if count == 1:
+            return self._run_row(batch, self._num_threads)
         rows = [
             {name: each[row : row + 1] for name, each in batch.items()}
             for row in range(count)
         ]
-        if count == 1:
-            return self._run_row(rows[0], self._num_threads)
         with concurrent.futures.ThreadPoolExecutor(self._num_threads) as pool:
             outputs_of_rows = list(pool.map(self._run_row, rows, [1] * count))
         return {
@@ -298,12 +282,10 @@ class LiteForward(FileForward):
                 return dict(runner(**row))
             length = row[IDS].shape[1]
             used = length if self._is_of_tokens else _num_tokens(row, length)
-            of_tokens = {
-                name: array for name, array in row.items() if name != POSITIONS
-            }
             inputs = {
                 name: self._with_length(array, used)
-                for name, array in of_tokens.items()
+                for name, array in row.items()
+                if name != POSITIONS
             }
             if POSITIONS in row:
                 return self._run_positions(runner, inputs, row[POSITIONS])
@@ -318,7 +300,7 @@ class LiteForward(FileForward):
         """Returns the outputs of one row for P positions."""
         step = 1 if self._length > 0 else positions.shape[1]
         parts = [
-            dict(runner(**{**inputs, POSITIONS: positions[:, first : first + step]}))
+            runner(**{**inputs, POSITIONS: positions[:, first : first + step]})
             for first in range(0, positions.shape[1], step)
         ]
         return {
@@ -375,7 +357,19 @@ def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
 
 
 def open_file(path: str, content: bytes, num_threads: int, _: str) -> OpenFile:
-    """Opens a TFLite file of bert-tf; see `model_file`."""
-    model, texts = read_files(path, content, *STORED_TEXTS)
+    """Opens a TFLite file of bert-tf; see `model_file`.
+
+    Raises:
+        InputError: The file is damaged (ZIP has checksums), or not a file of bert-tf.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = min(member.header_offset for member in archive.infolist())
+            texts = [archive.read(name) for name in STORED_TEXTS]
+    except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
+        raise InputError(
+            f"{path} contains no {FACTS_FILE}: it is not a TFLite file of bert-tf, or "
+            "it is damaged. Export the model again with --format=tflite."
+        ) from error
     forward = functools.partial(LiteForward, path, content, num_threads)
-    return OpenFile(texts, files.sha256(model), forward)
+    return OpenFile(texts, files.sha256(content[:size]), forward)

@@ -55,26 +55,21 @@ def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
     """Returns the metadata of a model, an object of the schema."""
     from mediapipe.tasks.metadata import metadata_schema_py_generated as schema
 
-    def file(name: str, kind: int) -> Any:
-        return schema.AssociatedFileT(name=name, type=kind)
-
     types = schema.AssociatedFileType
+    vocabulary = schema.AssociatedFileT(name=vocabulary_file, type=types.VOCABULARY)
     tokenizer = schema.ProcessUnitT(
         optionsType=schema.ProcessUnitOptions.BertTokenizerOptions,
-        options=schema.BertTokenizerOptionsT(
-            vocabFile=[file(vocabulary_file, types.VOCABULARY)]
-        ),
+        options=schema.BertTokenizerOptionsT(vocabFile=[vocabulary]),
     )
     content = schema.ContentT(
         contentPropertiesType=schema.ContentProperties.FeatureProperties,
         contentProperties=schema.FeaturePropertiesT(),
     )
-    labels = [file(labels_file, types.TENSOR_AXIS_LABELS)] if labels_file else None
-    output = schema.TensorMetadataT(
-        name="probability" if labels_file else "embedding",
-        content=content,
-        associatedFiles=labels,
-    )
+    output = schema.TensorMetadataT(name="embedding", content=content)
+    if labels_file:
+        labels = schema.AssociatedFileT(name=labels_file, type=types.TENSOR_AXIS_LABELS)
+        output.name = "probability"
+        output.associatedFiles = [labels]
     graph = schema.SubGraphMetadataT(
         # The converter changes the order of the inputs.
         inputTensorMetadata=[
@@ -112,12 +107,3 @@ class _Builder(flatbuffers.Builder):
         if elemSize == 1 and numElems:
             alignment = max(alignment, _ALIGNMENT)
         return super().StartVector(elemSize, numElems, alignment)
-
-    def CreateNumpyVector(self, x: np.ndarray) -> Any:  # noqa: N802
-        """Writes an array of bytes as a vector with the alignment of `StartVector`."""
-        if x.dtype.itemsize > 1 or not x.size:
-            return super().CreateNumpyVector(x)
-        self.StartVector(1, x.size, 1)
-        self.head -= x.size
-        self.Bytes[self.head : self.head + x.size] = x.tobytes()
-        return self.EndVector()

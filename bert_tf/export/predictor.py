@@ -6,7 +6,7 @@ A program that predicts with a SavedModel needs no Keras.
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,8 @@ from bert_tf.export.text_limit import (
 from bert_tf.storage.paths import check_no_file_scheme
 
 _LOGGER = logging.getLogger(__name__)
-# The order of inputs that are not in alphabetical order.
-_ORDER = ("question", "context", "choices")
+# The positions of inputs that are not in alphabetical order.
+_ORDER = {"question": 0, "context": 1, "choices": 2}
 # The outputs with one value for each text of a list.
 _LIST_OUTPUTS = ("probabilities", "ranking", "tags")
 # The process that has loaded the first model; its children have the same value.
@@ -166,8 +166,8 @@ class Predictor:
         # An empty list is a list of no texts, and not one text without words.
         is_one = all(map(self._is_one, self.names, texts))
         if texts and is_one and (isinstance(texts[0], str) or texts[0]):
-            return next(self._predict([[value] for value in texts], on_batch))
-        return list(self._predict(texts, on_batch))
+            return self._predict([[value] for value in texts], on_batch)[0]
+        return self._predict(texts, on_batch)
 
     def _is_one(self, name: str, value: Any) -> bool:
         """Returns whether a value is the input of one prediction."""
@@ -178,8 +178,8 @@ class Predictor:
 
     def _predict(
         self, texts: Sequence[Sequence[str]], on_batch: Callable[[int], Any] | None
-    ) -> Iterator[Prediction]:
-        """Yields the predictions in the order of the texts."""
+    ) -> list[Prediction]:
+        """Returns the predictions in the order of the texts."""
         columns = self._columns(texts)
         # Choices become a sequence each, and the words of a list one sequence.
         of_list = sum if "words" in self.names else max
@@ -218,7 +218,7 @@ class Predictor:
                 lost,
                 masks,
             )
-        return (predictions[row] for row in range(len(order)))
+        return [predictions[row] for row in range(len(order))]
 
     def _truncated(
         self, rows: Sequence[int], lengths: np.ndarray, columns: Sequence[Sequence[Any]]
@@ -313,12 +313,9 @@ def _load_file(
     served, facts = load_file(path, num_threads, runtime)
     # Tracing takes a second for each signature. If there is none, the message names the
     # others.
-    of_texts = {
-        name
-        for name, endpoint in served.endpoints().items()
-        if endpoint.kind == "texts"
-    }
-    return served, served.signatures(*({signature} & of_texts)), facts
+    endpoint = served.endpoints().get(signature)
+    names = [signature] if endpoint and endpoint.kind == "texts" else []
+    return served, served.signatures(*names), facts
 
 
 def _signature(signatures: Mapping[str, Any], name: str, path: str) -> Any:
@@ -369,5 +366,4 @@ def _tensor(column: Sequence[Any]) -> Any:
 
 def _in_order(inputs: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns the names of the inputs in their natural order."""
-    position = {name: number for number, name in enumerate(_ORDER)}
-    return tuple(sorted(inputs, key=lambda name: (position.get(name, 0), name)))
+    return tuple(sorted(inputs, key=lambda name: (_ORDER.get(name, 0), name)))

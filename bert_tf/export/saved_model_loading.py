@@ -174,14 +174,16 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
     """Returns, for each node that only the saver uses, the operations that it may run."""
     saver = graph.saver_def
-    names = (saver.save_tensor_name, _OF_SAVE), (saver.restore_op_name, _OF_RESTORE)
+    nodes = {
+        saver.save_tensor_name.partition(":")[0]: _OF_SAVE,
+        saver.restore_op_name.partition(":")[0]: _OF_RESTORE,
+    }
     used = [name for node in graph.graph_def.node for name in node.input]
     for signature in graph.signature_def.values():
         used += [output.name for output in signature.outputs.values()]
     for collection in graph.collection_def.values():
         used += collection.node_list.value
     others = {name.lstrip("^").partition(":")[0] for name in used}
-    nodes = {name.partition(":")[0]: operations for name, operations in names}
     return {
         name: operations for name, operations in nodes.items() if name not in others
     }

@@ -138,7 +138,7 @@ class ServedClassifier(ServedModel):
         function = tf.sigmoid if self._task_type == "multi_label" else tf.nn.softmax
         return {"logits": logits, "probabilities": function(logits)}
 
-    def _decode(self, outputs: Tensors) -> dict[str, Any]:
+    def _decode(self, outputs: Tensors) -> Tensors:
         """Converts the outputs of `forward` to the outputs of `serving_default`."""
         if self._task_type == "regression":
             return {"score": outputs["score"]}

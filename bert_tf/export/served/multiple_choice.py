@@ -95,7 +95,7 @@ def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
         return tf.identity(context), tf.identity(choices)
 
 
-def _decode(choices: Any, exists: Any, scores: Any) -> dict[str, Any]:
+def _decode(choices: Any, exists: Any, scores: Any) -> Tensors:
     """Returns the outputs of `serving_default` from values of choices, [B, K] each.
 
     Choices that do not exist have the score `MISSING_CHOICE`.

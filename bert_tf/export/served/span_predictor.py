@@ -183,7 +183,7 @@ class ServedSpanPredictor(ServedModel):
         best: answers.Best,
         found: answers.Candidates,
         contexts: Any,
-    ) -> dict[str, Any]:
+    ) -> Tensors:
         """Returns the outputs of the signature, from candidates that are bytes of `contexts`."""
         # The candidate after the last one stands for no answer.
         padded = (tf.concat([offsets, [0]], 0) for offsets in (found.start, found.end))

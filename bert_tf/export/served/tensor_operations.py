@@ -4,7 +4,7 @@ A gather on a GPU returns zeros for an id that is out of range, so a model witho
 checks would compute wrong outputs without an error.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ def best_gaps(scores: np.ndarray) -> np.ndarray:
     return np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
 
 
-def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
+def checked_ids(inputs: Tensors, config: BertConfig) -> Tensors:
     """Checks the inputs of a model, int32 [B, S] each, when the graph runs.
 
     Returns the inputs, which depend on the checks. The graph fails if the rank of an

@@ -19,7 +19,7 @@ from bert_tf.export.check_process import outputs_of
 from bert_tf.export.formats import FILE_FORMATS, ExportCheckError, module_of
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import EXTRA
-from bert_tf.export.model_file import ModelFile, PreparedFiles, open_file
+from bert_tf.export.model_file import Arrays, ModelFile, PreparedFiles, open_file
 from bert_tf.export.served import ServedModel
 from bert_tf.export.signature_requests import (
     Request,
@@ -272,9 +272,7 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
     return {"load_ms": load_ms, "latency_ms": latency}
 
 
-def _inputs(
-    served: ServedModel, length: int, takes_texts: bool
-) -> dict[str, np.ndarray]:
+def _inputs(served: ServedModel, length: int, takes_texts: bool) -> Arrays:
     """Returns the inputs of one sequence of `length` unknown words."""
     if takes_texts:
         names = served.text_names

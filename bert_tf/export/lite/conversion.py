@@ -26,6 +26,7 @@ from bert_tf.export.model_file import (
     FACTS_FILE,
     IDS,
     STORED_TEXTS,
+    Arrays,
     FileForward,
     ModelFile,
     OpenFile,
@@ -257,7 +258,7 @@ class LiteForward(FileForward):
         shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
         self._length = int(shape[1])  # -1 for any length
 
-    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    def _run_rows(self, batch: Arrays) -> Arrays:
         """Returns the outputs of one row or more."""
         count = len(next(iter(batch.values())))
         if count == 1:
@@ -273,9 +274,7 @@ class LiteForward(FileForward):
             for name in self._ranks
         }
 
-    def _run_row(
-        self, row: Mapping[str, np.ndarray], num_threads: int
-    ) -> dict[str, np.ndarray]:
+    def _run_row(self, row: Arrays, num_threads: int) -> Arrays:
         """Returns the outputs of one row, [1, ...] each."""
         with self._runner(num_threads) as runner:
             if IDS not in row:
@@ -295,8 +294,8 @@ class LiteForward(FileForward):
         return outputs
 
     def _run_positions(
-        self, runner: Any, inputs: Mapping[str, np.ndarray], positions: np.ndarray
-    ) -> dict[str, np.ndarray]:
+        self, runner: Any, inputs: Arrays, positions: np.ndarray
+    ) -> Arrays:
         """Returns the outputs of one row for P positions."""
         step = 1 if self._length > 0 else positions.shape[1]
         parts = [
@@ -346,7 +345,7 @@ class LiteForward(FileForward):
             ) from error
 
 
-def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
+def _num_tokens(row: Arrays, given: int) -> int:
     """Returns the length without padding, but at least up to the last position to predict."""
     last = int(
         np.max(

@@ -21,6 +21,7 @@ from bert_tf.export.job import ExportJob
 from bert_tf.export.model_file import (
     FACTS_FILE,
     STORED_TEXTS,
+    Arrays,
     FileForward,
     ModelFile,
     OpenFile,
@@ -301,7 +302,7 @@ class OnnxForward(FileForward):
         super().__init__([tensor.name for tensor in graph.input], ranks)
         self._run = run
 
-    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    def _run_rows(self, batch: Arrays) -> Arrays:
         """Returns the outputs of one row or more."""
         return dict(zip(self._ranks, self._run(dict(batch)), strict=True))
 

@@ -252,7 +252,7 @@ def _metric(
         )
 
     # An accuracy means little without that of a constant prediction.
-    ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
+    most_frequent = max(collections.Counter(map(str, correct)).values())
     baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
     return {
         "name": kind,
@@ -290,7 +290,7 @@ def compare(
                 & np.logical_not(served.gaps(*pair).get(name, np.inf) <= 2 * limit)
                 for (one, other), pair in zip(arrays, pairs, strict=True)
             ]
-            different = np.concatenate([part.reshape(-1) for part in parts])
+            different = np.concatenate(parts, axis=None)
             share = float(different.sum() / max(different.size, 1))
             yield Comparison(signature, name, share, limits.different_answers)
 
@@ -307,7 +307,7 @@ def _float_difference(
     if not all(np.isfinite(array).all() for pair in arrays for array in pair):
         return float("nan"), 1.0
     differences = np.concatenate(
-        [np.abs(one - other).reshape(-1) for one, other in arrays]
+        [np.abs(one - other) for one, other in arrays], axis=None
     )
     if not differences.size:
         return 0.0, 1.0

@@ -48,10 +48,8 @@ def newest_version(folder: str) -> str:
     for file_folder in itertools.chain.from_iterable(map(_file_folders, candidates)):
         if gfile.isdir(file_folder):
             paths = ", ".join(
-                sorted(
-                    os.path.join(file_folder, name)
-                    for name in gfile.listdir(file_folder)
-                )
+                os.path.join(file_folder, name)
+                for name in files.list_folder(file_folder)
             )
             raise InputError(f"{folder} contains no SavedModel. Give a file: {paths}.")
     raise InputError(

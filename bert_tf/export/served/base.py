@@ -18,7 +18,7 @@ from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.training.step.objective import Tensors
 
 # Functions of texts, with the names of their arguments, by signature name.
@@ -59,8 +59,8 @@ class ServedModel(tf.Module, abc.ABC):
     positions than the sequences need.
 
     Args:
-        default_length: The largest number of tokens of a sequence if the settings do
-            not state it.
+        default_length: The largest number of tokens of a sequence if neither the
+            settings nor the facts of the checkpoint state it.
         **arguments: Further arguments of `model_class`.
 
     Attributes:
@@ -99,11 +99,12 @@ class ServedModel(tf.Module, abc.ABC):
         self,
         checkpoint: Pretrained,
         settings: ServingSettings,
-        default_length: int,
         model_class: Any,
+        default_length: int = DEFAULT_LENGTH,
         **arguments: Any,
     ) -> None:
-        length = settings.sequence_length(checkpoint, default_length)
+        default = checkpoint.facts.get("max_seq_length", default_length)
+        length = settings.sequence_length(checkpoint, default)
         model = checkpoint.model(model_class, dtype=settings.precision, **arguments)
         super().__init__()
         self.tokenizer = checkpoint.tokenizer
@@ -237,8 +238,10 @@ class ServedModel(tf.Module, abc.ABC):
     def endpoints(self) -> dict[str, Endpoint]:
         """Returns the functions of all signatures, by signature name."""
         # Signatures that take texts, or texts in serialized examples.
-        default: TextFunctions = {"serving_default": (self.from_texts, self.text_names)}
-        of_texts = default | self.from_other_texts()
+        of_texts: TextFunctions = {
+            "serving_default": (self.from_texts, self.text_names),
+            **self.from_other_texts(),
+        }
         endpoints = {
             name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
             for name, (function, names) in of_texts.items()

@@ -70,10 +70,7 @@ class ServedClassifier(ServedModel):
 
         is_regression = task_type == "regression"
         num_labels = 1 if is_regression else len(facts["labels"])
-        length = facts["max_seq_length"]
-        super().__init__(
-            checkpoint, settings, length, BertClassifier, num_labels=num_labels
-        )
+        super().__init__(checkpoint, settings, BertClassifier, num_labels=num_labels)
         labels = check_labels(self.model, facts["labels"], is_regression)
         if task_type == TASK_TYPES[0] and len(labels) < 2:
             raise InputError(

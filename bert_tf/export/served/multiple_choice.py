@@ -45,8 +45,7 @@ class ServedChoice(ServedModel):
     facts: Mapping[str, Any] = {"max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        length = checkpoint.facts["max_seq_length"]
-        super().__init__(checkpoint, settings, length, BertMultipleChoice)
+        super().__init__(checkpoint, settings, BertMultipleChoice)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for contexts, string [B], and choices, string [B, K]."""

@@ -53,8 +53,8 @@ class ServedEmbedder(ServedModel):
             if embedding_facts
             else DEFAULT_LENGTH
         )
-        facts = {"max_seq_length": default, **embedding_facts, **checkpoint.facts}
-        super().__init__(checkpoint, settings, facts["max_seq_length"], BertEncoder)
+        default = embedding_facts.get("max_seq_length", default)
+        super().__init__(checkpoint, settings, BertEncoder, default)
         self.pooling = pooling
         self.normalize = normalize
         self.prompt = prompt

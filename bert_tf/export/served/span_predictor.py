@@ -69,8 +69,7 @@ class ServedSpanPredictor(ServedModel):
         facts = dict(checkpoint.facts)
         if settings.null_score_diff_threshold is not None:
             facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
-        length = facts["max_seq_length"]
-        super().__init__(checkpoint, settings, length, BertSpanPredictor)
+        super().__init__(checkpoint, settings, BertSpanPredictor)
         self._window_settings = settings_from(WindowSettings, facts)
         check_room(self.max_seq_length, self._window_settings)
         self._settings = settings_from(AnswerSettings, facts)

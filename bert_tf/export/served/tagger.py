@@ -80,11 +80,8 @@ class ServedTagger(ServedModel):
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = checkpoint.facts
-        length = facts["max_seq_length"]
         num_labels = len(facts["labels"])
-        super().__init__(
-            checkpoint, settings, length, BertTagger, num_labels=num_labels
-        )
+        super().__init__(checkpoint, settings, BertTagger, num_labels=num_labels)
         labels = check_labels(self.model, facts["labels"])
         check_choice(SCHEMES, "scheme", facts["scheme"])
         self._task = NerTask(self.tokenizer, tuple(labels))

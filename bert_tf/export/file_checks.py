@@ -16,7 +16,12 @@ from bert_tf.export import check
 from bert_tf.export.assets import table_of
 from bert_tf.export.check import CheckProcess, Limits
 from bert_tf.export.check_process import outputs_of
-from bert_tf.export.formats import FILE_FORMATS, ExportCheckError, module_of
+from bert_tf.export.formats import (
+    FILE_FORMATS,
+    ExportCheckError,
+    check_installed,
+    module_of,
+)
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import EXTRA
 from bert_tf.export.model_file import Arrays, ModelFile, PreparedFiles, open_file
@@ -72,6 +77,7 @@ def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str
         InputError: The checkpoint cannot be exported for the task or in this format, or
             a package of the format is not installed.
     """
+    check_installed(name, to_write=True)
     prepared: PreparedFiles = module_of(name).prepare(job)
     served = prepared.served
     labelled = labelled_requests(served, job.dev_data, [served.labelled_signature])

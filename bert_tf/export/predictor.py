@@ -152,7 +152,7 @@ class Predictor:
         self._tokenizer = functools.cache(make_tokenizer)
         self._prompt = self._facts.get("embedding", {}).get("prompt", "").encode()
         _, inputs = self._signature.structured_input_signature
-        self.names = _in_order(inputs)
+        self.names = tuple(sorted(inputs, key=lambda name: (_ORDER.get(name, 0), name)))
         self.list_names = tuple(
             name for name in self.names if inputs[name].shape.rank == 2
         )
@@ -362,8 +362,3 @@ def _tensor(column: Sequence[Any]) -> Any:
     if isinstance(column[0], bytes):
         return tf.constant(column, tf.string)
     return tf.ragged.constant(column, dtype=tf.string, ragged_rank=1).to_tensor()
-
-
-def _in_order(inputs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the names of the inputs in their natural order."""
-    return tuple(sorted(inputs, key=lambda name: (_ORDER.get(name, 0), name)))

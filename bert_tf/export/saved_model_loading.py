@@ -203,10 +203,9 @@ def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
         # TensorFlow may replace a function by another one with the same interface.
         if "api_implements" in function.attr:
             others.add(function.signature.name)
-    others |= set(objects.concrete_functions) | {
-        each.gradient_func for each in library.gradient
-    }
-    others |= {each.gradient_func for each in library.registered_gradients}
+    others.update(objects.concrete_functions)
+    for each in (*library.gradient, *library.registered_gradients):
+        others.add(each.gradient_func)
     for each in objects.nodes:
         others.add(each.bare_concrete_function.concrete_function_name)
         others.update(each.function.concrete_functions)

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.assets import LABELS_FILE
-from bert_tf.export.formats import as_export_check_error, check_installed
+from bert_tf.export.formats import as_export_check_error
 from bert_tf.export.job import ExportJob
 from bert_tf.export.lite import mediapipe_metadata
 from bert_tf.export.model_file import (
@@ -52,8 +52,6 @@ def prepare(job: ExportJob) -> PreparedFiles:
     There is one file for each precision and, with `tflite_text_input`, another one that
     takes texts. LSTM layers cannot be exported.
     """
-    check_installed("tflite", to_write=True)
-
     # Check what TFLite cannot represent.
     length = job.settings.tflite_length
     positions = job.checkpoint.config.max_position_embeddings

@@ -16,7 +16,7 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
 )
 
 from bert_tf.errors import InputError
-from bert_tf.export.formats import as_export_check_error, check_installed
+from bert_tf.export.formats import as_export_check_error
 from bert_tf.export.job import ExportJob
 from bert_tf.export.model_file import (
     FACTS_FILE,
@@ -43,7 +43,6 @@ def prepare(job: ExportJob) -> PreparedFiles:
     There is one file for each precision. Exports of tasks with one output for each text
     also have `onnx_client.py`.
     """
-    check_installed("onnx", to_write=True)
     settings = dataclasses.replace(job.settings, precision="float32")
     served = load_served(job.checkpoint, settings)
     model_files = [

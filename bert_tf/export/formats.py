@@ -5,11 +5,10 @@ no TensorFlow, so that programs can read the choices before they import it.
 """
 
 import contextlib
-import dataclasses
 import importlib
 import logging
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from bert_tf.errors import InputError
 from bert_tf.optional_packages import import_package
@@ -19,8 +18,7 @@ class ExportCheckError(InputError):
     """The exported model and the model in memory have different outputs."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """A format of exports.
 
     Attributes:

@@ -210,12 +210,10 @@ def _quantize_products(graph: Any) -> None:
     kept = [
         initializer for initializer in graph.initializer if initializer.name in used
     ]
+    kept += [numpy_helper.from_array(value, name) for name, value in constants.items()]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(kept)
-    graph.initializer.extend(
-        numpy_helper.from_array(value, name) for name, value in constants.items()
-    )
 
 
 def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,10 +1,9 @@
 """`ServedModel`: the base class of the models of SavedModels, with the signatures."""
 
 import abc
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -25,8 +24,7 @@ from bert_tf.training.step.objective import Tensors
 TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """The function of a signature, whose arguments have the names of `inputs`.
 
     `kind` says what the inputs are: "texts", "ids" or "examples".

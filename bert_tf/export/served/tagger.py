@@ -5,9 +5,8 @@
 C tags of the model.
 """
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -273,8 +272,7 @@ class TagTable:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class TaggedWords:
+class TaggedWords(NamedTuple):
     """Words with their entities; all attributes have the shape [W].
 
     Attributes:

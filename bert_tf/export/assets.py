@@ -79,8 +79,8 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
         f"{config.num_attention_heads}",
         "threshold of no answer": ", ".join(map(str, job.answer_facts.values())),
-        "training step": facts.get("global_step", ""),
-        "precision of the weights": report.get("precision", ""),
+        "training step": facts.get("global_step"),
+        "precision of the weights": report.get("precision"),
         "casing": "lower-cased" if tokenizer.do_lower_case else "cased",
         "SHA-256 of the vocabulary": tokenizer.vocabulary_sha256,
         f"SHA-256 of {DEV_EXAMPLES}": job.dev_examples,

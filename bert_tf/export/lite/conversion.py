@@ -18,7 +18,6 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.assets import LABELS_FILE
 from bert_tf.export.formats import as_export_check_error
 from bert_tf.export.job import ExportJob
 from bert_tf.export.lite import mediapipe_metadata
@@ -37,7 +36,6 @@ from bert_tf.export.served import ServedModel, load_served
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 from bert_tf.storage import files
-from bert_tf.storage.weights import VOCABULARY_FILE
 
 _LOGGER = logging.getLogger(__name__)
 # The first date that ZIP can represent, so that equal files are equal.
@@ -123,8 +121,8 @@ def _content(job: ExportJob, served: ServedModel, file: ModelFile) -> bytes:
     """Converts a model, and adds its vocabulary, labels and facts."""
     model = convert(served, file, job.settings.tflite_length)
     if file.has_metadata:
-        labels = LABELS_FILE if job.checkpoint.facts.get("labels") else None
-        model = mediapipe_metadata.with_metadata(model, VOCABULARY_FILE, labels)
+        has_labels = bool(job.checkpoint.facts.get("labels"))
+        model = mediapipe_metadata.with_metadata(model, has_labels)
     embedded = embedded_files(
         job, served, takes_texts=file.takes_texts, model_sha256=files.sha256(model)
     )

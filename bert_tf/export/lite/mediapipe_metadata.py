@@ -11,6 +11,9 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
+from bert_tf.export.assets import LABELS_FILE
+from bert_tf.storage.weights import VOCABULARY_FILE
+
 _NAME = b"TFLITE_METADATA"
 _IDENTIFIER = b"M001"
 _PARSER_VERSION = "1.1.0"  # the first version with tokenizers of BERT
@@ -29,17 +32,17 @@ def is_installed() -> bool:
     return True
 
 
-def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -> bytes:
+def with_metadata(model: bytes, has_labels: bool) -> bytes:
     """Returns a TFLite file with metadata for MediaPipe.
 
     The model has the inputs `input_ids`, `input_mask` and `segment_ids`, one output,
-    and no embedded files. The metadata names files that are embedded later;
-    `labels_file` is None if the output is a vector.
+    and no embedded files. The metadata names the files of vocabulary and labels, which
+    are embedded later; without `has_labels`, the output is a vector.
     """
     from ai_edge_litert import schema_py_generated as schema
 
     root = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model, 0))
-    metadata = _packed(_metadata(root, vocabulary_file, labels_file), _IDENTIFIER)
+    metadata = _packed(_metadata(root, has_labels), _IDENTIFIER)
     entry = schema.MetadataT()
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(metadata, np.uint8)
@@ -51,12 +54,12 @@ def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -
     return _packed(root, b"TFL3", len(model) + len(metadata) + _MARGIN)
 
 
-def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
+def _metadata(root: Any, has_labels: bool) -> Any:
     """Returns the metadata of a model, an object of the schema."""
     from mediapipe.tasks.metadata import metadata_schema_py_generated as schema
 
     types = schema.AssociatedFileType
-    vocabulary = schema.AssociatedFileT(name=vocabulary_file, type=types.VOCABULARY)
+    vocabulary = schema.AssociatedFileT(name=VOCABULARY_FILE, type=types.VOCABULARY)
     tokenizer = schema.ProcessUnitT(
         optionsType=schema.ProcessUnitOptions.BertTokenizerOptions,
         options=schema.BertTokenizerOptionsT(vocabFile=[vocabulary]),
@@ -66,8 +69,8 @@ def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
         contentProperties=schema.FeaturePropertiesT(),
     )
     output = schema.TensorMetadataT(name="embedding", content=content)
-    if labels_file:
-        labels = schema.AssociatedFileT(name=labels_file, type=types.TENSOR_AXIS_LABELS)
+    if has_labels:
+        labels = schema.AssociatedFileT(name=LABELS_FILE, type=types.TENSOR_AXIS_LABELS)
         output.name = "probability"
         output.associatedFiles = [labels]
     graph = schema.SubGraphMetadataT(

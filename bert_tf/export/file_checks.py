@@ -193,14 +193,10 @@ def compare(
         found[0].runtime,
     )
 
-    reports: list[dict[str, Any] | ExportCheckError] = []
-    for file, outputs in zip(found, actual, strict=True):
-        reference = references[file.takes_texts]
-        try:
-            reports.append(_report(served, file, *reference, outputs))
-        except ExportCheckError as error:
-            reports.append(error)
-    return reports
+    return [
+        _report(served, file, *references[file.takes_texts], outputs)
+        for file, outputs in zip(found, actual, strict=True)
+    ]
 
 
 def _report(
@@ -209,21 +205,24 @@ def _report(
     requests: Sequence[Request],
     expected: Sequence[Outputs],
     actual: Sequence[Outputs],
-) -> dict[str, Any]:
-    """Compares one file with the model in memory, and returns its report."""
+) -> dict[str, Any] | ExportCheckError:
+    """Compares one file with the model in memory; see `compare`."""
     name = os.path.basename(file.path)
     num_examples = sum(len(request.correct or ()) for request in requests)
-    report = check.judge(
-        served,
-        requests,
-        expected=expected,
-        actual=actual,
-        limits=_limits_of(file.precision, num_examples, expected),
-        name=name,
-        # The labelled texts may be among those that the tokenizer of TFLite splits
-        # differently.
-        compares_labelled=not file.takes_texts,
-    )
+    try:
+        report = check.judge(
+            served,
+            requests,
+            expected=expected,
+            actual=actual,
+            limits=_limits_of(file.precision, num_examples, expected),
+            name=name,
+            # The labelled texts may be among those that the tokenizer of TFLite splits
+            # differently.
+            compares_labelled=not file.takes_texts,
+        )
+    except ExportCheckError as error:
+        return error
     return {
         **report,
         "file": name,

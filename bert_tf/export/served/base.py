@@ -20,6 +20,8 @@ from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.training.step.objective import Tensors
 
+# The inputs and the correct output of each labelled example.
+LabelledExamples = Iterator[tuple[tuple[Any, ...], Any]]
 # Functions of texts, with the names of their arguments, by signature name.
 TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]
 
@@ -211,7 +213,7 @@ class ServedModel(tf.Module, abc.ABC):
         """Returns the inputs of a signature for an example of `read_examples`."""
         return row
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields the inputs of each labelled example in a file, and the correct output.
 
         An input is a text, or a list of texts. The file is a `.tsv`, `.csv`, `.jsonl`

@@ -1,6 +1,6 @@
 """`ServedClassifier`: classification, multi-label classification and regression."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import InputError
 from bert_tf.export.output_decoding import separator_of
 from bert_tf.export.served import windows
-from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.base import LabelledExamples, ServedModel
 from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
 from bert_tf.export.serving_settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
@@ -166,7 +166,7 @@ class ServedClassifier(ServedModel):
             return {"labels": distances.min(axis=-1, initial=np.inf)}
         return {"label": best_gaps(probabilities)}
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields texts and label, score or labels of each example in a file."""
         columns = (*self.text_names, "label")
         remedy = f"Name the columns {', '.join(columns)}."

@@ -1,13 +1,13 @@
 """`ServedChoice`: the best of several texts for a context."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.base import LabelledExamples, ServedModel
 from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
@@ -71,7 +71,7 @@ class ServedChoice(ServedModel):
         best = best_gaps(probabilities)
         return {"ranking": rank_gaps(ranked), "choice": best, "index": best}
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields context and choices, and the label, of each example in a file."""
         for example in read_examples(path, "dev", Counter()):
             yield (example.context, list(example.choices)), example.label

@@ -5,7 +5,7 @@
 C tags of the model.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
-from bert_tf.export.served.base import ServedModel, TextFunctions
+from bert_tf.export.served.base import LabelledExamples, ServedModel, TextFunctions
 from bert_tf.export.served.tensor_operations import substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertTagger
@@ -214,7 +214,7 @@ class ServedTagger(ServedModel):
         """Returns the inputs of a signature for an example: words, or their text."""
         return row if signature == _WORDS else (" ".join(row[0]),)
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields words and tags of each sentence in a file that `NerTask` reads.
 
         In a file with columns, the words are in the first one, and the tags in the last

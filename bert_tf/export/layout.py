@@ -65,10 +65,10 @@ def _file_folders(version: str) -> list[str]:
 
 def has_saved_model(folder: str) -> bool:
     """Returns whether a version in a folder is a SavedModel."""
-    paths = (
-        os.path.join(folder, name, "saved_model.pb") for name in _version_names(folder)
+    return any(
+        gfile.exists(os.path.join(folder, name, "saved_model.pb"))
+        for name in _version_names(folder)
     )
-    return any(map(gfile.exists, paths))
 
 
 def model_name(path: str) -> str:

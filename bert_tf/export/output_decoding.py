@@ -98,8 +98,8 @@ def as_columns(prediction: Prediction) -> list[str]:
         entities = prediction["entities"]
         return [" ".join(f"[{each['type']} {each['text']}]" for each in entities)]
     if "masks" in prediction:
-        masks = (mask["probabilities"] for mask in prediction["masks"])
-        best = (next(iter(each.items())) for each in masks)
+        masks = prediction["masks"]
+        best = [next(iter(mask["probabilities"].items())) for mask in masks]
         return [f"{token} {probability:.4f}" for token, probability in best]
 
     # Numbers.

@@ -32,26 +32,22 @@ _OF_SAVE = frozenset({"MergeV2Checkpoints", "SaveV2", "ShardedFilename"})
 _OF_RESTORE = frozenset({"RestoreV2"})
 # The identifiers of Python classes that TensorFlow creates for the objects of a
 # SavedModel.
-_CLASSES = frozenset(
-    {
-        "_generic_user_object",
-        "signature_map",
-        "trackable_dict_wrapper",
-        "trackable_list_wrapper",
-        "trackable_tuple_wrapper",
-    }
-)
-_REGISTERED = frozenset({"tf.TrackableConstant"})
-_KINDS = frozenset(
-    {
-        "bare_concrete_function",
-        "captured_tensor",
-        "constant",
-        "function",
-        "user_object",
-        "variable",
-    }
-)
+_CLASSES = {
+    "_generic_user_object",
+    "signature_map",
+    "trackable_dict_wrapper",
+    "trackable_list_wrapper",
+    "trackable_tuple_wrapper",
+}
+_REGISTERED = {"tf.TrackableConstant"}
+_KINDS = {
+    "bare_concrete_function",
+    "captured_tensor",
+    "constant",
+    "function",
+    "user_object",
+    "variable",
+}
 
 
 def load_saved_model(folder: str, trust: bool) -> tuple[Any, Mapping[str, Any]]:

@@ -52,9 +52,7 @@ def num_tokens(columns: Sequence[Sequence[Any]], tokenizer: BertTokenizer) -> An
     total: np.ndarray = np.zeros(len(columns[0]), int)
     for column in columns:
         lists = [[each] if isinstance(each, bytes) else each for each in column]
-        row: np.ndarray = np.repeat(
-            np.arange(len(lists)), [len(each) for each in lists]
-        )
+        row: np.ndarray = np.repeat(np.arange(len(lists)), list(map(len, lists)))
         counts = tokenizer.tokenize([text for each in lists for text in each])
         longest = np.zeros_like(total)
         np.maximum.at(longest, row, counts.row_lengths())

@@ -260,13 +260,14 @@ def check_graph(path: str, content: bytes) -> Any:
         return None
     parts = list(_messages(model))
     domains = {part.domain for part in parts if isinstance(part, onnx.NodeProto)}
-    if domains - {"", "ai.onnx"} or any(
-        isinstance(part, onnx.FunctionProto)
-        or (
+    if (
+        model.functions
+        or domains - {"", "ai.onnx"}
+        or any(
             isinstance(part, onnx.TensorProto)
             and onnx.external_data_helper.uses_external_data(part)
+            for part in parts
         )
-        for part in parts
     ):
         raise InputError(
             f"{path} has operators of its own or of others, or weights in other files, "

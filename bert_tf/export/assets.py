@@ -34,11 +34,12 @@ remove as accents. These files need the operations of tensorflow-text.
 
 def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
+    # Both have a line for each entry.
     vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
     labels = job.checkpoint.facts.get("labels", [])
     contents = {weights.VOCABULARY_FILE: vocabulary}
     if labels:
-        contents[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
+        contents[LABELS_FILE] = weights.vocabulary_text(labels)
     return contents
 
 

@@ -75,7 +75,7 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         reached = values >= facts["threshold"]
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
         return {"labels": chosen, "probabilities": probabilities}
-    label = labels[int(order[0])]
+    label = next(iter(probabilities))
     return {
         "label": label,
         "probability": probabilities[label],

@@ -89,10 +89,9 @@ def _metadata(root: Any, has_labels: bool) -> Any:
 
 def _input_names(root: Any) -> list[str]:
     """Returns MediaPipe's names of the inputs, in the order of the graph."""
-    signature = root.signatureDefs[0]
-    graph = root.subgraphs[0]
-    names = {tensor.tensorIndex: tensor.name.decode() for tensor in signature.inputs}
-    return [_INPUTS[names[index]] for index in graph.inputs]
+    tensors = root.signatureDefs[0].inputs
+    names = {tensor.tensorIndex: tensor.name.decode() for tensor in tensors}
+    return [_INPUTS[names[index]] for index in root.subgraphs[0].inputs]
 
 
 def _packed(value: Any, identifier: bytes, size: int = 1024) -> bytes:

@@ -22,8 +22,9 @@ from bert_tf.training.step.objective import Tensors
 
 # The inputs and the correct output of each labelled example.
 LabelledExamples = Iterator[tuple[tuple[Any, ...], Any]]
+TensorFunction = Callable[..., Tensors]
 # Functions of texts, with the names of their arguments, by signature name.
-TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]
+TextFunctions = dict[str, tuple[TensorFunction, tuple[str, ...]]]
 
 
 class Endpoint(NamedTuple):
@@ -32,7 +33,7 @@ class Endpoint(NamedTuple):
     `kind` says what the inputs are: "texts", "ids" or "examples".
     """
 
-    function: Callable[..., Tensors]
+    function: TensorFunction
     inputs: Mapping[str, tf.TensorSpec]
     kind: str
 
@@ -135,7 +136,7 @@ class ServedModel(tf.Module, abc.ABC):
         """Returns the outputs for the inputs of a model, int32 [B, S] each."""
         return self.outputs(inputs)
 
-    def from_examples(self) -> dict[str, Callable[..., Tensors]]:
+    def from_examples(self) -> dict[str, TensorFunction]:
         """Returns functions of texts for the signatures that take serialized examples, by name."""
         return {}
 
@@ -292,9 +293,7 @@ class ServedModel(tf.Module, abc.ABC):
         inputs = {"input_ids": input_ids * mask, "segment_ids": segment_ids * mask}
         return self._from_checked_ids(**inputs, input_mask=mask)
 
-    def _from_serialized(
-        self, function: Callable[..., Tensors], inputs: Any
-    ) -> Tensors:
+    def _from_serialized(self, function: TensorFunction, inputs: Any) -> Tensors:
         """Returns the outputs of a function for the texts of `tf.train.Example`s."""
         spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
         parsed = tf.io.parse_example(inputs, spec)
@@ -305,13 +304,11 @@ def _int_specs(names: Iterable[str], rank: int) -> dict[str, tf.TensorSpec]:
     return {name: tf.TensorSpec([None] * rank, tf.int32, name=name) for name in names}
 
 
-def _of_texts(
-    function: Callable[..., Tensors], names: tuple[str, ...]
-) -> Callable[..., Tensors]:
+def _of_texts(function: TensorFunction, names: tuple[str, ...]) -> TensorFunction:
     """Returns a function that takes texts by name instead of by position."""
     return lambda **texts: function(*(texts[name] for name in names))
 
 
-def _with_names(endpoint: Endpoint) -> Callable[..., Tensors]:
+def _with_names(endpoint: Endpoint) -> TensorFunction:
     """Returns the function of an endpoint with arguments that are given by name."""
     return lambda **inputs: endpoint.function(**inputs)

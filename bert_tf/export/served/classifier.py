@@ -1,6 +1,6 @@
 """`ServedClassifier`: classification, multi-label classification and regression."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import InputError
 from bert_tf.export.output_decoding import separator_of
 from bert_tf.export.served import windows
-from bert_tf.export.served.base import LabelledExamples, ServedModel
+from bert_tf.export.served.base import LabelledExamples, ServedModel, TensorFunction
 from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
 from bert_tf.export.serving_settings import TASK_TYPES, ServingSettings
 from bert_tf.modeling import BertClassifier
@@ -148,7 +148,7 @@ class ServedClassifier(ServedModel):
         label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
         return {"probabilities": probabilities, "label": label}
 
-    def from_examples(self) -> dict[str, Callable[..., Tensors]]:
+    def from_examples(self) -> dict[str, TensorFunction]:
         """Returns the functions of `classify` or `regress`."""
         if self._task_type == "regression":
             return {

@@ -97,7 +97,7 @@ def export(
         with files.atomic_folder(version, REPORT_FILE, replace=False) as folder:
             report: dict[str, Any] = {"task": job.task, **job.answer_facts}
             for write, process in zip(writers, processes, strict=True):
-                report = {**write(process, folder), **report}
+                report = write(process, folder) | report
             assets.write(folder, job, report)
             files.write_json(os.path.join(folder, REPORT_FILE), report)
     return version
@@ -168,8 +168,7 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
     if settings.null_score_diff_threshold is not None or not files.exists(path):
         return settings
     schema = {_THRESHOLD: json_files.NUMBER}
-    results = json_files.read(path, schema, own=True, required=True)
-    threshold = results[_THRESHOLD]
+    threshold = json_files.read(path, schema, own=True, required=True)[_THRESHOLD]
     _LOGGER.info(
         "no answer above a score difference of %.4f, from %s.", threshold, path
     )

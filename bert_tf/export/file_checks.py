@@ -127,7 +127,7 @@ def _write(
             )
             continue
         row["max_seq_length"] = served.max_seq_length
-        rows.append(row | measure(file, served, prepared.length))
+        rows.append(row | measure(file, prepared))
 
         # The file stays if only another runtime has other outputs.
         try:
@@ -156,12 +156,11 @@ def _report_of_other_run(
     if other is None:
         return {}
     file, runtime = other
-    served = prepared.served
     with contextlib.closing(check.CheckProcess()) as process:
-        (report,) = compare(process, served, labelled, [file])
+        (report,) = compare(process, prepared.served, labelled, [file])
     if isinstance(report, ExportCheckError):
         raise report
-    return {**report, **measure(file, served, prepared.length), "runtime": runtime}
+    return {**report, **measure(file, prepared), "runtime": runtime}
 
 
 def compare(
@@ -250,17 +249,20 @@ def _limits_of(
     return dataclasses.replace(limits, judges_values=not answers)
 
 
-def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[str, Any]:
+def measure(file: ModelFile, prepared: PreparedFiles) -> dict[str, Any]:
     """Measures a file with one sequence at a time.
 
     Returns `load_ms`, the time from a path to the end of the first run, which brings
     the weights into the layout of the CPU, and `latency_ms`, the median time of further
-    runs by the number of tokens and threads. Without a `length`, the sequences have 32
-    and 128 tokens.
+    runs by the number of tokens and threads. Without a `length` of all sequences, they
+    have 32 and 128 tokens.
     """
-    longest = length or served.max_seq_length
+    served = prepared.served
+    longest = prepared.length or served.max_seq_length
     lengths = [
-        num_tokens for num_tokens in _LENGTHS if num_tokens <= longest and not length
+        num_tokens
+        for num_tokens in _LENGTHS
+        if num_tokens <= longest and not prepared.length
     ] or [longest]
     latency = {}
     for num_threads in _NUM_THREADS:

@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -148,8 +148,8 @@ class FileForward(abc.ABC):
     float32 [B, ...] by name. `ranks` has the rank of each output.
     """
 
-    def __init__(self, inputs: Iterable[str], ranks: Mapping[str, int]) -> None:
-        self._inputs = tuple(inputs)
+    def __init__(self, inputs: Collection[str], ranks: Mapping[str, int]) -> None:
+        self._inputs = inputs
         self._ranks = ranks
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,15 +14,11 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, Path, check_choice, plain_message
+from bert_tf.export import text_limit
 from bert_tf.export.formats import RUNTIMES, format_of_file
 from bert_tf.export.layout import newest_version
 from bert_tf.export.output_decoding import Prediction, decode
 from bert_tf.export.saved_model_loading import load_saved_model
-from bert_tf.export.text_limit import (
-    limit_of_saved_model,
-    num_tokens,
-    reads_starts_only,
-)
 from bert_tf.storage.paths import check_no_file_scheme
 
 _LOGGER = logging.getLogger(__name__)
@@ -121,14 +117,15 @@ class Predictor:
         path = os.fspath(path)
         check_no_file_scheme(path)
         check_choice(RUNTIMES, "runtime", runtime)
-        if runtime != "auto" and format_of_file(path) != "onnx":
+        file_format = format_of_file(path)
+        if runtime != "auto" and file_format != "onnx":
             raise InputError(
                 f"runtime={runtime} is for .onnx files. Received: {path}. Leave it out, "
                 "or export the model with --format=onnx."
             )
 
         _check_is_not_forked()
-        if format_of_file(path):
+        if file_format:
             self._model, signatures, self._facts = _load_file(
                 path, signature, num_threads, runtime
             )
@@ -141,12 +138,12 @@ class Predictor:
 
         # How long the texts may be.
         outputs = self._signature.structured_outputs
-        self._truncates = reads_starts_only(self._facts, outputs)
-        if format_of_file(path):
+        self._truncates = text_limit.reads_starts_only(self._facts, outputs)
+        if file_format:
             served = self._model
             limit = served.max_seq_length, lambda: served.tokenizer
         else:
-            limit = limit_of_saved_model(folder, self._facts, outputs)
+            limit = text_limit.limit_of_saved_model(folder, self._facts, outputs)
         self.max_seq_length, make_tokenizer = limit
         self._truncates &= self.max_seq_length is not None
         self._tokenizer = functools.cache(make_tokenizer)
@@ -236,7 +233,7 @@ class Predictor:
             texts = [
                 [self._prompt + text for text in column_texts] for column_texts in texts
             ]
-        counts = num_tokens(texts, self._tokenizer())
+        counts = text_limit.num_tokens(texts, self._tokenizer())
         return [row for row, count in zip(longer, counts, strict=True) if count > room]
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:

@@ -23,7 +23,6 @@ import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.export import check
-from bert_tf.export.check import CheckProcess
 from bert_tf.export.check_process import outputs_of
 from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.job import ExportJob
@@ -150,7 +149,7 @@ _REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
 _LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 
 
-def prepare(job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
+def prepare(job: ExportJob) -> Callable[[check.CheckProcess, str], dict[str, Any]]:
     """Reads everything that a SavedModel needs, before anything is written.
 
     The returned function writes a SavedModel and the files that TensorFlow Serving
@@ -186,7 +185,7 @@ def _write(
     job: ExportJob,
     served: ServedModel,
     labelled: Sequence[Request],
-    process: CheckProcess,
+    process: check.CheckProcess,
     folder: str,
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""

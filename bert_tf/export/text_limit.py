@@ -20,9 +20,9 @@ _PRETRAINED = {"num_masks", "num_tokens", "is_next"}
 
 def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> bool:
     """Returns whether a model with such facts and outputs truncates long texts."""
-    is_classifier = not (_PRETRAINED | {"embedding"}) & set(outputs)
+    is_classifier = (_PRETRAINED | {"embedding"}).isdisjoint(outputs)
     in_windows = is_classifier and LongTexts.of_facts(facts).in_windows
-    return not (in_windows or _WINDOWS & set(outputs))
+    return not in_windows and _WINDOWS.isdisjoint(outputs)
 
 
 def limit_of_saved_model(
@@ -35,7 +35,7 @@ def limit_of_saved_model(
 
     def make_tokenizer() -> BertTokenizer:
         path = os.path.join(folder, EXTRA, VOCABULARY_FILE)
-        has_masks = bool(_PRETRAINED & set(outputs))
+        has_masks = not _PRETRAINED.isdisjoint(outputs)
         return BertTokenizer(path, facts["do_lower_case"], has_masks)
 
     path = os.path.join(folder, REPORT_FILE)

@@ -138,8 +138,7 @@ def quantize(model: bytes) -> bytes:
             op_types_to_quantize=["Gather"],
             weight_type=quantization.QuantType.QInt8,
         )
-        with open(path, "rb") as file:
-            return file.read()
+        return files.read_bytes(path)
 
 
 def _quantize_products(graph: Any) -> None:

@@ -12,7 +12,7 @@ from bert_tf.export.output_decoding import separator_of
 from bert_tf.export.served import windows
 from bert_tf.export.served.base import LabelledExamples, ServedModel, TensorFunction
 from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
-from bert_tf.export.serving_settings import TASK_TYPES, ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.classification_results import RESULTS_BY_TYPE
@@ -61,7 +61,7 @@ class ServedClassifier(ServedModel):
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = checkpoint.facts
-        task_type = facts.get("task_type", TASK_TYPES[0])
+        task_type = facts.get("task_type", "classification")
         if settings.task not in (None, task_type):
             raise InputError(
                 f"task must be {task_type}, for which the checkpoint was trained. "
@@ -72,7 +72,7 @@ class ServedClassifier(ServedModel):
         num_labels = 1 if is_regression else len(facts["labels"])
         super().__init__(checkpoint, settings, BertClassifier, num_labels=num_labels)
         labels = check_labels(self.model, facts["labels"], is_regression)
-        if task_type == TASK_TYPES[0] and len(labels) < 2:
+        if task_type == "classification" and len(labels) < 2:
             raise InputError(
                 "A model for classification has at least 2 labels. Received: "
                 f"{labels}. For a score, give task_type=regression and no labels."

@@ -40,7 +40,7 @@ class ServedEmbedder(ServedModel):
         embedding_facts = checkpoint.facts.get("embedding", {})
         if settings.pooling is None or settings.normalize is None:
             check_supported(embedding_facts)
-        pooling = settings.pooling or embedding_facts.get("pooling", POOLINGS[0])
+        pooling = settings.pooling or embedding_facts.get("pooling", "mean")
         prompt = prompt_of(embedding_facts, settings.prompt_name)
         check_choice(POOLINGS, "pooling", pooling)
         normalize = settings.normalize

@@ -23,7 +23,6 @@ from bert_tf.tasks.ner import schemes
 from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.ner_task import NerTask
-from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.tasks.windows import is_word_start, stride_of
@@ -74,7 +73,7 @@ class ServedTagger(ServedModel):
         scheme = stated.get("scheme")
         labels = stated.get("labels")
         if scheme is None and labels:
-            scheme = scheme_of_labels(labels)
+            scheme = schemes.scheme_of_labels(labels)
         return {"labels": None, "scheme": scheme, "max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
@@ -82,7 +81,7 @@ class ServedTagger(ServedModel):
         num_labels = len(facts["labels"])
         super().__init__(checkpoint, settings, BertTagger, num_labels=num_labels)
         labels = check_labels(self.model, facts["labels"])
-        check_choice(SCHEMES, "scheme", facts["scheme"])
+        check_choice(schemes.SCHEMES, "scheme", facts["scheme"])
         self._task = NerTask(self.tokenizer, tuple(labels))
         self._table = TagTable(labels)
         self._scheme = facts["scheme"]

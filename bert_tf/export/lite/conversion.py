@@ -240,8 +240,8 @@ class LiteForward(FileForward):
         self._num_threads = num_threads
         # The unused interpreters with one thread for each row, and with all threads for
         # one row.
-        self._free: dict[int, list[Any]] = {1: [], self._num_threads: []}
-        with self._runner(self._num_threads) as runner:
+        self._free: dict[int, list[Any]] = {1: [], num_threads: []}
+        with self._runner(num_threads) as runner:
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
         super().__init__(
             inputs,
@@ -251,8 +251,8 @@ class LiteForward(FileForward):
             },
         )
         self._is_of_tokens = not _OF_TOKENS.isdisjoint(outputs)
-        shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
-        self._length = int(shape[1])  # -1 for any length
+        # -1 for any length.
+        self._length = int(inputs[IDS]["shape_signature"][1]) if IDS in inputs else -1
 
     def _run_rows(self, batch: Arrays) -> Arrays:
         """Returns the outputs of one row or more."""
@@ -341,14 +341,14 @@ class LiteForward(FileForward):
             ) from error
 
 
-def _num_tokens(row: Arrays, given: int) -> int:
+def _num_tokens(row: Arrays, length: int) -> int:
     """Returns the length without padding, but at least up to the last position to predict."""
     last = int(
         np.max(
             np.flatnonzero(row["input_mask"][0]), initial=np.max(row.get(POSITIONS, 0))
         )
     )
-    return min(given, 1 + last)
+    return min(length, 1 + last)
 
 
 def open_file(path: str, content: bytes, num_threads: int, _: str) -> OpenFile:

@@ -97,7 +97,7 @@ def export(
         with files.atomic_folder(version, REPORT_FILE, replace=False) as folder:
             report: dict[str, Any] = {"task": job.task, **job.answer_facts}
             for write, process in zip(writers, processes, strict=True):
-                report = {**write(process, folder), **report}
+                report = write(process, folder) | report
             assets.write(folder, job, report)
             files.write_json(os.path.join(folder, REPORT_FILE), report)
     return version
@@ -152,16 +152,14 @@ def _job(
 
 def _check_effect(settings: ServingSettings, task: str) -> None:
     """Checks that no setting is given that has no effect for the task."""
-    others = {
-        name: of for of in TASKS if of != task for name in served_class(of).own_settings
-    }
-    for name, of_task in others.items():
-        value = getattr(settings, name)
-        if value != getattr(ServingSettings, name):
-            raise InputError(
-                f"{name}={value} has no effect for the task {task}, only for "
-                f"{of_task}. Leave it out."
-            )
+    for of_task in TASKS:
+        for name in served_class(of_task).own_settings:
+            value = getattr(settings, name)
+            if of_task != task and value != getattr(ServingSettings, name):
+                raise InputError(
+                    f"{name}={value} has no effect for the task {task}, only for "
+                    f"{of_task}. Leave it out."
+                )
 
 
 def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:
@@ -170,8 +168,7 @@ def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings
     if settings.null_score_diff_threshold is not None or not files.exists(path):
         return settings
     schema = {_THRESHOLD: json_files.NUMBER}
-    results = json_files.read(path, schema, own=True, required=True)
-    threshold = results[_THRESHOLD]
+    threshold = json_files.read(path, schema, own=True, required=True)[_THRESHOLD]
     _LOGGER.info(
         "no answer above a score difference of %.4f, from %s.", threshold, path
     )

@@ -34,11 +34,12 @@ remove as accents. These files need the operations of tensorflow-text.
 
 def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
+    # Both have a line for each entry.
     vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
     labels = job.checkpoint.facts.get("labels", [])
     contents = {weights.VOCABULARY_FILE: vocabulary}
     if labels:
-        contents[LABELS_FILE] = "".join(f"{label}\n" for label in labels).encode()
+        contents[LABELS_FILE] = weights.vocabulary_text(labels)
     return contents
 
 
@@ -79,8 +80,8 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
         f"{config.num_attention_heads}",
         "threshold of no answer": ", ".join(map(str, job.answer_facts.values())),
-        "training step": facts.get("global_step", ""),
-        "precision of the weights": report.get("precision", ""),
+        "training step": facts.get("global_step"),
+        "precision of the weights": report.get("precision"),
         "casing": "lower-cased" if tokenizer.do_lower_case else "cased",
         "SHA-256 of the vocabulary": tokenizer.vocabulary_sha256,
         f"SHA-256 of {DEV_EXAMPLES}": job.dev_examples,

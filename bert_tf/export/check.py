@@ -7,6 +7,7 @@ SavedModel as a server does, without bert_tf.
 import collections
 import contextlib
 import dataclasses
+import inspect
 import os
 import pickle
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.export import check_process
 from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.served import ServedModel
 from bert_tf.export.signature_requests import Request
@@ -27,11 +29,8 @@ from bert_tf.tasks.task import Outputs
 _DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
 # This process may have all the memory of the GPUs.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-with open(
-    os.path.join(os.path.dirname(__file__), "check_process.py"), encoding="utf-8"
-) as _file:
-    # Given as text: the folder of the file would be on the path of modules.
-    _PROGRAM = _file.read()
+# Given as text: the folder of the file would be on the path of modules.
+_PROGRAM = inspect.getsource(check_process)
 EXAMPLES = (
     b"",
     b"A short text.",
@@ -67,25 +66,19 @@ class CheckProcess:
         paths: Sequence[str],
         found: Sequence[Sequence[Request]],
         runtime: str = "auto",
-    ) -> list[list[dict[str, np.ndarray]]]:
+    ) -> list[list[Outputs]]:
         """Returns the outputs of each model for its requests, `found`; called once.
 
         The models are SavedModels, TFLite files or ONNX files. A model that cannot be
         loaded and a request that fails raise `ExportCheckError`.
         """
-        # The process runs in another folder, so it needs absolute paths.
-        model_paths = [
-            path if "://" in path else os.path.abspath(path) for path in paths
-        ]
         with contextlib.ExitStack() as stack:
-            model_paths = [
-                stack.enter_context(path_without_globs(model_path))
-                for model_path in model_paths
-            ]
-            models = [
-                (path, [request[:2] for request in requests])
-                for path, requests in zip(model_paths, found, strict=True)
-            ]
+            models = []
+            for path, requests in zip(paths, found, strict=True):
+                # The process runs in another folder, so it needs absolute paths.
+                absolute = path if "://" in path else os.path.abspath(path)
+                readable = stack.enter_context(path_without_globs(absolute))
+                models.append((readable, [request[:2] for request in requests]))
 
             # Requests and outputs are exchanged as files.
             folder = stack.enter_context(temporary_folder())
@@ -100,7 +93,7 @@ class CheckProcess:
                 )
 
             with open(files[1], "rb") as file:
-                outputs: list[list[dict[str, np.ndarray]]] = pickle.load(file)
+                outputs: list[list[Outputs]] = pickle.load(file)
         return outputs
 
     def close(self) -> None:
@@ -208,7 +201,9 @@ def judge(
     ]
 
     # The first output that differs too much is reported.
-    for worst in (comparison for comparison in comparisons if not comparison.passed):
+    for worst in comparisons:
+        if worst.passed:
+            continue
         limit = (
             "any finite value" if worst.limit is None else f"at most {worst.limit:.2g}"
         )
@@ -257,7 +252,7 @@ def _metric(
         )
 
     # An accuracy means little without that of a constant prediction.
-    ((_, most_frequent),) = collections.Counter(map(str, correct)).most_common(1)
+    most_frequent = max(collections.Counter(map(str, correct)).values())
     baseline = 100 * most_frequent / len(correct) if kind == "accuracy" else None
     return {
         "name": kind,
@@ -295,7 +290,7 @@ def compare(
                 & np.logical_not(served.gaps(*pair).get(name, np.inf) <= 2 * limit)
                 for (one, other), pair in zip(arrays, pairs, strict=True)
             ]
-            different = np.concatenate([part.reshape(-1) for part in parts])
+            different = np.concatenate(parts, axis=None)
             share = float(different.sum() / max(different.size, 1))
             yield Comparison(signature, name, share, limits.different_answers)
 
@@ -312,7 +307,7 @@ def _float_difference(
     if not all(np.isfinite(array).all() for pair in arrays for array in pair):
         return float("nan"), 1.0
     differences = np.concatenate(
-        [np.abs(one - other).reshape(-1) for one, other in arrays]
+        [np.abs(one - other) for one, other in arrays], axis=None
     )
     if not differences.size:
         return 0.0, 1.0

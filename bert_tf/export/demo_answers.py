@@ -149,8 +149,6 @@ def _similarities(answers: Sequence[Prediction], texts: Sequence[str]) -> Shown:
     return Shown("Cosine similarities", table=[["", *numbers], *rows])
 
 
-_FILM = ["A funny and moving film."]
-_RAIN = ["It rains.", "The street is wet."]
 # Of each kind, the function that returns what is shown, and examples.
 _KINDS: Mapping[str, Sequence[Any]] = {
     "masks": (_masks, ["The capital of [MASK] is Paris."]),
@@ -161,9 +159,10 @@ _KINDS: Mapping[str, Sequence[Any]] = {
     "entities": (_entities, ["Ann Smith of Siemens flew from Vienna to New York."]),
     "choice": (_choice, ["It rains.", ["Take an umbrella.", "Water the plants."]]),
     IN_LINES: (_similarities, [["How old are you?", "What is your age?", "It rains."]]),
-    "labels": (_labels, _FILM, _RAIN),
-    "label": (_labels, _FILM, _RAIN),
-    "score": (_labels, _FILM, _RAIN),
+    **dict.fromkeys(
+        ("labels", "label", "score"),
+        (_labels, ["A funny and moving film."], ["It rains.", "The street is wet."]),
+    ),
 }
 
 

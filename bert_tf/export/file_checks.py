@@ -16,17 +16,22 @@ from bert_tf.export import check
 from bert_tf.export.assets import table_of
 from bert_tf.export.check import CheckProcess, Limits
 from bert_tf.export.check_process import outputs_of
-from bert_tf.export.formats import FILE_FORMATS, ExportCheckError, module_of
+from bert_tf.export.formats import (
+    FILE_FORMATS,
+    ExportCheckError,
+    check_installed,
+    module_of,
+)
 from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import EXTRA
-from bert_tf.export.model_file import ModelFile, PreparedFiles, open_file
+from bert_tf.export.model_file import Arrays, ModelFile, PreparedFiles, open_file
 from bert_tf.export.served import ServedModel
 from bert_tf.export.signature_requests import (
     Request,
     example_requests,
     labelled_requests,
 )
-from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
+from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.storage import files
 from bert_tf.tasks.task import Outputs
 
@@ -72,12 +77,10 @@ def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str
         InputError: The checkpoint cannot be exported for the task or in this format, or
             a package of the format is not installed.
     """
+    check_installed(name, to_write=True)
     prepared: PreparedFiles = module_of(name).prepare(job)
     served = prepared.served
-    labelled = []
-    if job.dev_data:
-        signatures = [served.labelled_signature]
-        labelled = labelled_requests(served, job.dev_data, signatures)
+    labelled = labelled_requests(served, job.dev_data, [served.labelled_signature])
     return functools.partial(_write, name, job, prepared, labelled)
 
 
@@ -124,7 +127,7 @@ def _write(
             )
             continue
         row["max_seq_length"] = served.max_seq_length
-        rows.append(row | measure(file, served, prepared.length))
+        rows.append(row | measure(file, prepared))
 
         # The file stays if only another runtime has other outputs.
         try:
@@ -153,12 +156,11 @@ def _report_of_other_run(
     if other is None:
         return {}
     file, runtime = other
-    served = prepared.served
     with contextlib.closing(check.CheckProcess()) as process:
-        (report,) = compare(process, served, labelled, [file])
+        (report,) = compare(process, prepared.served, labelled, [file])
     if isinstance(report, ExportCheckError):
         raise report
-    return {**report, **measure(file, served, prepared.length), "runtime": runtime}
+    return {**report, **measure(file, prepared), "runtime": runtime}
 
 
 def compare(
@@ -173,33 +175,27 @@ def compare(
     `ExportCheckError` if an output or the metric differs too much. The error is raised
     if the runtime cannot run a file.
     """
-    kinds = {name: each.kind for name, each in served.endpoints().items()}
-    names = [name for name, kind in kinds.items() if kind != "examples"]
-    of_texts = [name for name in names if kinds[name] == "texts"]
+    endpoints = served.endpoints()
+    names = [name for name in endpoints if endpoints[name].kind != "examples"]
+    of_texts = [name for name in names if endpoints[name].kind == "texts"]
 
     # Files that take texts get other requests than those that take ids.
     signatures = served.signatures(*names)
-    requests = {}
-    expected = {}
+    references = {}
     for takes_texts in {each.takes_texts for each in found}:
         examples = (of_texts, _VALID_TEXTS) if takes_texts else (names, check.EXAMPLES)
-        own = [*example_requests(served, *examples, ()), *labelled]
-        requests[takes_texts] = own
-        expected[takes_texts] = outputs_of(signatures, own)
+        requests = [*example_requests(served, *examples, ()), *labelled]
+        references[takes_texts] = requests, outputs_of(signatures, requests)
     actual = process.run(
         [each.path for each in found],
-        [requests[each.takes_texts] for each in found],
+        [references[each.takes_texts][0] for each in found],
         found[0].runtime,
     )
 
-    reports: list[dict[str, Any] | ExportCheckError] = []
-    for file, outputs in zip(found, actual, strict=True):
-        reference = requests[file.takes_texts], expected[file.takes_texts]
-        try:
-            reports.append(_report(served, file, *reference, outputs))
-        except ExportCheckError as error:
-            reports.append(error)
-    return reports
+    return [
+        _report(served, file, *references[file.takes_texts], outputs)
+        for file, outputs in zip(found, actual, strict=True)
+    ]
 
 
 def _report(
@@ -208,21 +204,24 @@ def _report(
     requests: Sequence[Request],
     expected: Sequence[Outputs],
     actual: Sequence[Outputs],
-) -> dict[str, Any]:
-    """Compares one file with the model in memory, and returns its report."""
+) -> dict[str, Any] | ExportCheckError:
+    """Compares one file with the model in memory; see `compare`."""
     name = os.path.basename(file.path)
     num_examples = sum(len(request.correct or ()) for request in requests)
-    report = check.judge(
-        served,
-        requests,
-        expected=expected,
-        actual=actual,
-        limits=_limits_of(file.precision, num_examples, expected),
-        name=name,
-        # The labelled texts may be among those that the tokenizer of TFLite splits
-        # differently.
-        compares_labelled=not file.takes_texts,
-    )
+    try:
+        report = check.judge(
+            served,
+            requests,
+            expected=expected,
+            actual=actual,
+            limits=_limits_of(file.precision, num_examples, expected),
+            name=name,
+            # The labelled texts may be among those that the tokenizer of TFLite splits
+            # differently.
+            compares_labelled=not file.takes_texts,
+        )
+    except ExportCheckError as error:
+        return error
     return {
         **report,
         "file": name,
@@ -250,17 +249,20 @@ def _limits_of(
     return dataclasses.replace(limits, judges_values=not answers)
 
 
-def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[str, Any]:
+def measure(file: ModelFile, prepared: PreparedFiles) -> dict[str, Any]:
     """Measures a file with one sequence at a time.
 
     Returns `load_ms`, the time from a path to the end of the first run, which brings
     the weights into the layout of the CPU, and `latency_ms`, the median time of further
-    runs by the number of tokens and threads. Without a `length`, the sequences have 32
-    and 128 tokens.
+    runs by the number of tokens and threads. Without a `length` of all sequences, they
+    have 32 and 128 tokens.
     """
-    longest = length or served.max_seq_length
+    served = prepared.served
+    longest = prepared.length or served.max_seq_length
     lengths = [
-        num_tokens for num_tokens in _LENGTHS if num_tokens <= longest and not length
+        num_tokens
+        for num_tokens in _LENGTHS
+        if num_tokens <= longest and not prepared.length
     ] or [longest]
     latency = {}
     for num_threads in _NUM_THREADS:
@@ -277,19 +279,18 @@ def measure(file: ModelFile, served: ServedModel, length: int | None) -> dict[st
     return {"load_ms": load_ms, "latency_ms": latency}
 
 
-def _inputs(
-    served: ServedModel, length: int, takes_texts: bool
-) -> dict[str, np.ndarray]:
+def _inputs(served: ServedModel, length: int, takes_texts: bool) -> Arrays:
     """Returns the inputs of one sequence of `length` unknown words."""
     if takes_texts:
         names = served.text_names
         words = (length - 1 - len(names)) // len(names)
         return {name: np.array([b"? " * words], object) for name in names}
-    inputs: dict[str, np.ndarray] = {
-        name: np.zeros([1, length], np.int32) for name in INPUT_NAMES
+    zeros: np.ndarray = np.zeros([1, length], np.int32)
+    inputs = {
+        "input_ids": zeros + served.tokenizer.unk_id,
+        "input_mask": zeros + 1,
+        "segment_ids": zeros,
     }
-    inputs["input_ids"] += served.tokenizer.unk_id
-    inputs["input_mask"] += 1
     if served.takes_masks:
         inputs[POSITIONS] = np.zeros([1, 1], np.int32)
     return inputs

@@ -5,11 +5,10 @@ no TensorFlow, so that programs can read the choices before they import it.
 """
 
 import contextlib
-import dataclasses
+import importlib
 import logging
-from collections.abc import Callable, Iterator
-from types import ModuleType
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from bert_tf.errors import InputError
 from bert_tf.optional_packages import import_package
@@ -19,16 +18,15 @@ class ExportCheckError(InputError):
     """The exported model and the model in memory have different outputs."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Format:
+class Format(NamedTuple):
     """A format of exports.
 
     Attributes:
         title: Its name in reports.
         precisions: The dtypes of the weights that it can have.
-        module: Imports the module of its files, with the functions `prepare` and
-            `open_file`; see `model_file`. None for the SavedModel, which is no single
-            file.
+        module: The module of its files, with the functions `prepare` and `open_file`;
+            see `model_file`. It is a name, because it imports TensorFlow; "" for the
+            SavedModel, which is no single file.
         extra: The extra of bert-tf that installs the packages.
         to_run: The modules that run a file.
         to_write: The modules that write a file.
@@ -36,22 +34,10 @@ class Format:
 
     title: str
     precisions: tuple[str, ...]
-    module: Callable[[], ModuleType] | None = None
+    module: str = ""
     extra: str = ""
     to_run: tuple[str, ...] = ()
     to_write: tuple[str, ...] = ()
-
-
-def _lite() -> ModuleType:
-    from bert_tf.export.lite import conversion
-
-    return conversion
-
-
-def _onnx() -> ModuleType:
-    from bert_tf.export.onnx import conversion
-
-    return conversion
 
 
 FORMATS = {
@@ -59,7 +45,7 @@ FORMATS = {
     "tflite": Format(
         "TFLite",
         ("float32", "float16", "int8"),
-        _lite,
+        "lite.conversion",
         "lite",
         to_run=("ai_edge_litert.interpreter",),
         to_write=("ai_edge_litert.interpreter",),
@@ -67,7 +53,7 @@ FORMATS = {
     "onnx": Format(
         "ONNX",
         ("float32", "int8"),
-        _onnx,
+        "onnx.conversion",
         "onnx",
         to_run=("onnxruntime", "onnx"),
         to_write=("onnx", "onnxruntime", "tf2onnx"),
@@ -87,8 +73,7 @@ def format_of_file(path: str) -> str:
 
 def module_of(name: str) -> Any:
     """Returns the module of the files of a format."""
-    load = FILE_FORMATS[name].module
-    return load and load()
+    return importlib.import_module(f"bert_tf.export.{FILE_FORMATS[name].module}")
 
 
 def check_installed(name: str, to_write: bool = False) -> None:

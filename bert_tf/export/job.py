@@ -49,7 +49,8 @@ class ExportJob:
         if self.task == "embedding":
             embedding = facts.get("embedding", {})
             prompt = prompt_of(embedding, self.settings.prompt_name)
-            facts |= {"embedding": {**embedding, "prompt": prompt}} if prompt else {}
+            if prompt:
+                facts["embedding"] = {**embedding, "prompt": prompt}
         return {
             **facts,
             "do_lower_case": tokenizer.do_lower_case,

@@ -48,10 +48,8 @@ def newest_version(folder: str) -> str:
     for file_folder in itertools.chain.from_iterable(map(_file_folders, candidates)):
         if gfile.isdir(file_folder):
             paths = ", ".join(
-                sorted(
-                    os.path.join(file_folder, name)
-                    for name in gfile.listdir(file_folder)
-                )
+                os.path.join(file_folder, name)
+                for name in files.list_folder(file_folder)
             )
             raise InputError(f"{folder} contains no SavedModel. Give a file: {paths}.")
     raise InputError(
@@ -67,10 +65,10 @@ def _file_folders(version: str) -> list[str]:
 
 def has_saved_model(folder: str) -> bool:
     """Returns whether a version in a folder is a SavedModel."""
-    paths = (
-        os.path.join(folder, name, "saved_model.pb") for name in _version_names(folder)
+    return any(
+        gfile.exists(os.path.join(folder, name, "saved_model.pb"))
+        for name in _version_names(folder)
     )
-    return any(map(gfile.exists, paths))
 
 
 def model_name(path: str) -> str:

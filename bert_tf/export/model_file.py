@@ -13,7 +13,7 @@ import dataclasses
 import json
 import os
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ FACTS_FILE = "bert_tf.json"
 # The texts in each file from which the served model is built.
 STORED_TEXTS = (FACTS_FILE, VOCABULARY_FILE)
 IDS = "input_ids"
+# The inputs or the outputs of a file, by name.
+Arrays = Mapping[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +74,7 @@ class FileFacts:
     config: Mapping[str, Any]
     facts: Mapping[str, Any]
     settings: Mapping[str, Any]
-    heads: tuple[str, ...]
+    heads: Sequence[str]
     do_lower_case: bool
     takes_texts: bool = False
     model_sha256: str = ""
@@ -94,8 +96,8 @@ def embedded_files(
         config=checkpoint.config.to_dict(),
         facts=job.facts,
         settings=dataclasses.asdict(settings),
-        heads=tuple(
-            sorted(name for name in checkpoint.weights if not name.startswith("bert/"))
+        heads=sorted(
+            name for name in checkpoint.weights if not name.startswith("bert/")
         ),
         do_lower_case=served.tokenizer.do_lower_case,
         **facts,
@@ -146,8 +148,8 @@ class FileForward(abc.ABC):
     float32 [B, ...] by name. `ranks` has the rank of each output.
     """
 
-    def __init__(self, inputs: Iterable[str], ranks: Mapping[str, int]) -> None:
-        self._inputs = tuple(inputs)
+    def __init__(self, inputs: Collection[str], ranks: Mapping[str, int]) -> None:
+        self._inputs = inputs
         self._ranks = ranks
 
     def __call__(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +166,7 @@ class FileForward(abc.ABC):
             value.set_shape([None] * self._ranks[name])
         return outputs
 
-    def run(self, batch: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    def run(self, batch: Arrays) -> list[np.ndarray]:
         """Returns the outputs of all rows, in the order of `ranks`."""
         rows = len(next(iter(batch.values())))
         if POSITIONS in self._inputs and POSITIONS not in batch:  # all positions
@@ -186,7 +188,7 @@ class FileForward(abc.ABC):
         return [array[:, :0] if array.ndim == 3 else array for array in outputs]
 
     @abc.abstractmethod
-    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    def _run_rows(self, batch: Arrays) -> Arrays:
         """Returns the outputs of a batch; neither its rows nor its positions are empty."""
 
 
@@ -201,9 +203,8 @@ class _Checkpoint(Pretrained):
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
         """Returns what a served model needs of the Keras model, without variables."""
-        attributes = {"next_sentence": False, "num_labels": None, **arguments}
         return types.SimpleNamespace(
-            config=self.config, variables_by_name=dict, **attributes
+            config=self.config, variables_by_name=dict, **arguments
         )
 
 

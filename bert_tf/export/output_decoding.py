@@ -1,6 +1,5 @@
 """The predictions of exported models, as Python values and as text, for each task."""
 
-import itertools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -18,9 +17,15 @@ _VALUES = (
     "null_score_diff",
     "num_tokens",
 )
-# The outputs with one value for each word of a text, and for each entity.
+# The outputs with one value for each word of a text, and, by key of the prediction, for
+# each entity.
 _OF_WORDS = ("words", "tags", "probabilities", "start", "end")
-_OF_ENTITIES = ("entities", "entity_types", "entity_start", "entity_end")
+_OF_ENTITIES = {
+    "text": "entities",
+    "type": "entity_types",
+    "start": "entity_start",
+    "end": "entity_end",
+}
 
 Prediction = dict[str, Any]
 # The separators of several labels, with their names; no label has a tab.
@@ -44,10 +49,10 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
     """
     # The names of the outputs tell the tasks apart.
     if "tokens" in outputs:
-        pairs = zip(outputs["tokens"], outputs["probabilities"], strict=True)
-        of_masks = itertools.islice(pairs, int(outputs["num_masks"]))
-        best = [zip(map(_plain, t), p.tolist(), strict=True) for t, p in of_masks]
-        return {"masks": [{"probabilities": dict(mask)} for mask in best]}
+        pairs = zip(outputs["tokens"], outputs["probabilities"].tolist(), strict=True)
+        masks = [dict(zip(map(_plain, t), p, strict=True)) for t, p in pairs]
+        num_masks = int(outputs["num_masks"])
+        return {"masks": [{"probabilities": mask} for mask in masks[:num_masks]]}
     if "ranking" in outputs:
         return _of_choices(outputs)
     if "entities" in outputs:
@@ -70,7 +75,7 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
         reached = values >= facts["threshold"]
         chosen = [label for label, is_in in zip(labels, reached, strict=True) if is_in]
         return {"labels": chosen, "probabilities": probabilities}
-    label = labels[int(order[0])]
+    label = next(iter(probabilities))
     return {
         "label": label,
         "probability": probabilities[label],
@@ -93,8 +98,8 @@ def as_columns(prediction: Prediction) -> list[str]:
         entities = prediction["entities"]
         return [" ".join(f"[{each['type']} {each['text']}]" for each in entities)]
     if "masks" in prediction:
-        masks = (mask["probabilities"] for mask in prediction["masks"])
-        best = (next(iter(each.items())) for each in masks)
+        masks = prediction["masks"]
+        best = [next(iter(mask["probabilities"].items())) for mask in masks]
         return [f"{token} {probability:.4f}" for token, probability in best]
 
     # Numbers.
@@ -110,16 +115,15 @@ def as_columns(prediction: Prediction) -> list[str]:
 
 def _of_words(outputs: Mapping[str, Any]) -> Prediction:
     """Returns the prediction of a model of named entities, without padding."""
-    lists: dict[str, list[Any]] = {}
-    for key, names in (("words", _OF_WORDS), ("entities", _OF_ENTITIES)):
-        size = np.count_nonzero(outputs[key] != b"")
-        lists |= {name: list(map(_plain, outputs[name][:size])) for name in names}
-    entities = zip(*(lists.pop(name) for name in _OF_ENTITIES), strict=True)
-    entity_dicts = [
-        dict(zip(("text", "type", "start", "end"), entity, strict=True))
-        for entity in entities
+    num_words, num_entities = (
+        np.count_nonzero(outputs[name] != b"") for name in ("words", "entities")
+    )
+    entities = [
+        {key: _plain(outputs[name][index]) for key, name in _OF_ENTITIES.items()}
+        for index in range(num_entities)
     ]
-    return {"entities": entity_dicts, **lists}
+    words = {name: list(map(_plain, outputs[name][:num_words])) for name in _OF_WORDS}
+    return {"entities": entities, **words}
 
 
 def _of_choices(outputs: Mapping[str, Any]) -> Prediction:

@@ -6,7 +6,7 @@ A program that predicts with a SavedModel needs no Keras.
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,20 +14,16 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401  (registers operations of the SavedModel)
 
 from bert_tf.errors import InputError, Path, check_choice, plain_message
+from bert_tf.export import text_limit
 from bert_tf.export.formats import RUNTIMES, format_of_file
 from bert_tf.export.layout import newest_version
 from bert_tf.export.output_decoding import Prediction, decode
 from bert_tf.export.saved_model_loading import load_saved_model
-from bert_tf.export.text_limit import (
-    limit_of_saved_model,
-    num_tokens,
-    reads_starts_only,
-)
 from bert_tf.storage.paths import check_no_file_scheme
 
 _LOGGER = logging.getLogger(__name__)
-# The order of inputs that are not in alphabetical order.
-_ORDER = ("question", "context", "choices")
+# The positions of inputs that are not in alphabetical order.
+_ORDER = {"question": 0, "context": 1, "choices": 2}
 # The outputs with one value for each text of a list.
 _LIST_OUTPUTS = ("probabilities", "ranking", "tags")
 # The process that has loaded the first model; its children have the same value.
@@ -121,14 +117,15 @@ class Predictor:
         path = os.fspath(path)
         check_no_file_scheme(path)
         check_choice(RUNTIMES, "runtime", runtime)
-        if runtime != "auto" and format_of_file(path) != "onnx":
+        file_format = format_of_file(path)
+        if runtime != "auto" and file_format != "onnx":
             raise InputError(
                 f"runtime={runtime} is for .onnx files. Received: {path}. Leave it out, "
                 "or export the model with --format=onnx."
             )
 
         _check_is_not_forked()
-        if format_of_file(path):
+        if file_format:
             self._model, signatures, self._facts = _load_file(
                 path, signature, num_threads, runtime
             )
@@ -141,18 +138,18 @@ class Predictor:
 
         # How long the texts may be.
         outputs = self._signature.structured_outputs
-        self._truncates = reads_starts_only(self._facts, outputs)
-        if format_of_file(path):
+        self._truncates = text_limit.reads_starts_only(self._facts, outputs)
+        if file_format:
             served = self._model
             limit = served.max_seq_length, lambda: served.tokenizer
         else:
-            limit = limit_of_saved_model(folder, self._facts, outputs)
+            limit = text_limit.limit_of_saved_model(folder, self._facts, outputs)
         self.max_seq_length, make_tokenizer = limit
         self._truncates &= self.max_seq_length is not None
         self._tokenizer = functools.cache(make_tokenizer)
         self._prompt = self._facts.get("embedding", {}).get("prompt", "").encode()
         _, inputs = self._signature.structured_input_signature
-        self.names = _in_order(inputs)
+        self.names = tuple(sorted(inputs, key=lambda name: (_ORDER.get(name, 0), name)))
         self.list_names = tuple(
             name for name in self.names if inputs[name].shape.rank == 2
         )
@@ -166,8 +163,8 @@ class Predictor:
         # An empty list is a list of no texts, and not one text without words.
         is_one = all(map(self._is_one, self.names, texts))
         if texts and is_one and (isinstance(texts[0], str) or texts[0]):
-            return next(self._predict([[value] for value in texts], on_batch))
-        return list(self._predict(texts, on_batch))
+            return self._predict([[value] for value in texts], on_batch)[0]
+        return self._predict(texts, on_batch)
 
     def _is_one(self, name: str, value: Any) -> bool:
         """Returns whether a value is the input of one prediction."""
@@ -178,8 +175,8 @@ class Predictor:
 
     def _predict(
         self, texts: Sequence[Sequence[str]], on_batch: Callable[[int], Any] | None
-    ) -> Iterator[Prediction]:
-        """Yields the predictions in the order of the texts."""
+    ) -> list[Prediction]:
+        """Returns the predictions in the order of the texts."""
         columns = self._columns(texts)
         # Choices become a sequence each, and the words of a list one sequence.
         of_list = sum if "words" in self.names else max
@@ -218,7 +215,7 @@ class Predictor:
                 lost,
                 masks,
             )
-        return (predictions[row] for row in range(len(order)))
+        return [predictions[row] for row in range(len(order))]
 
     def _truncated(
         self, rows: Sequence[int], lengths: np.ndarray, columns: Sequence[Sequence[Any]]
@@ -236,7 +233,7 @@ class Predictor:
             texts = [
                 [self._prompt + text for text in column_texts] for column_texts in texts
             ]
-        counts = num_tokens(texts, self._tokenizer())
+        counts = text_limit.num_tokens(texts, self._tokenizer())
         return [row for row, count in zip(longer, counts, strict=True) if count > room]
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:
@@ -313,12 +310,9 @@ def _load_file(
     served, facts = load_file(path, num_threads, runtime)
     # Tracing takes a second for each signature. If there is none, the message names the
     # others.
-    of_texts = {
-        name
-        for name, endpoint in served.endpoints().items()
-        if endpoint.kind == "texts"
-    }
-    return served, served.signatures(*({signature} & of_texts)), facts
+    endpoint = served.endpoints().get(signature)
+    names = [signature] if endpoint and endpoint.kind == "texts" else []
+    return served, served.signatures(*names), facts
 
 
 def _signature(signatures: Mapping[str, Any], name: str, path: str) -> Any:
@@ -365,9 +359,3 @@ def _tensor(column: Sequence[Any]) -> Any:
     if isinstance(column[0], bytes):
         return tf.constant(column, tf.string)
     return tf.ragged.constant(column, dtype=tf.string, ragged_rank=1).to_tensor()
-
-
-def _in_order(inputs: Mapping[str, Any]) -> tuple[str, ...]:
-    """Returns the names of the inputs in their natural order."""
-    position = {name: number for number, name in enumerate(_ORDER)}
-    return tuple(sorted(inputs, key=lambda name: (position.get(name, 0), name)))

@@ -32,26 +32,22 @@ _OF_SAVE = frozenset({"MergeV2Checkpoints", "SaveV2", "ShardedFilename"})
 _OF_RESTORE = frozenset({"RestoreV2"})
 # The identifiers of Python classes that TensorFlow creates for the objects of a
 # SavedModel.
-_CLASSES = frozenset(
-    {
-        "_generic_user_object",
-        "signature_map",
-        "trackable_dict_wrapper",
-        "trackable_list_wrapper",
-        "trackable_tuple_wrapper",
-    }
-)
-_REGISTERED = frozenset({"tf.TrackableConstant"})
-_KINDS = frozenset(
-    {
-        "bare_concrete_function",
-        "captured_tensor",
-        "constant",
-        "function",
-        "user_object",
-        "variable",
-    }
-)
+_CLASSES = {
+    "_generic_user_object",
+    "signature_map",
+    "trackable_dict_wrapper",
+    "trackable_list_wrapper",
+    "trackable_tuple_wrapper",
+}
+_REGISTERED = {"tf.TrackableConstant"}
+_KINDS = {
+    "bare_concrete_function",
+    "captured_tensor",
+    "constant",
+    "function",
+    "user_object",
+    "variable",
+}
 
 
 def load_saved_model(folder: str, trust: bool) -> tuple[Any, Mapping[str, Any]]:
@@ -174,14 +170,16 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
     """Returns, for each node that only the saver uses, the operations that it may run."""
     saver = graph.saver_def
-    names = (saver.save_tensor_name, _OF_SAVE), (saver.restore_op_name, _OF_RESTORE)
+    nodes = {
+        saver.save_tensor_name.partition(":")[0]: _OF_SAVE,
+        saver.restore_op_name.partition(":")[0]: _OF_RESTORE,
+    }
     used = [name for node in graph.graph_def.node for name in node.input]
     for signature in graph.signature_def.values():
         used += [output.name for output in signature.outputs.values()]
     for collection in graph.collection_def.values():
         used += collection.node_list.value
     others = {name.lstrip("^").partition(":")[0] for name in used}
-    nodes = {name.partition(":")[0]: operations for name, operations in names}
     return {
         name: operations for name, operations in nodes.items() if name not in others
     }
@@ -201,10 +199,9 @@ def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
         # TensorFlow may replace a function by another one with the same interface.
         if "api_implements" in function.attr:
             others.add(function.signature.name)
-    others |= set(objects.concrete_functions) | {
-        each.gradient_func for each in library.gradient
-    }
-    others |= {each.gradient_func for each in library.registered_gradients}
+    others.update(objects.concrete_functions)
+    for each in (*library.gradient, *library.registered_gradients):
+        others.add(each.gradient_func)
     for each in objects.nodes:
         others.add(each.bare_concrete_function.concrete_function_name)
         others.update(each.function.concrete_functions)

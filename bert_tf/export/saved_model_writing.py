@@ -23,7 +23,6 @@ import tensorflow as tf
 from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.export import check
-from bert_tf.export.check import CheckProcess
 from bert_tf.export.check_process import outputs_of
 from bert_tf.export.formats import ExportCheckError
 from bert_tf.export.job import ExportJob
@@ -150,7 +149,7 @@ _REQUEST = 1  # of ClassifyLog, RegressLog and PredictLog
 _LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 
 
-def prepare(job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
+def prepare(job: ExportJob) -> Callable[[check.CheckProcess, str], dict[str, Any]]:
     """Reads everything that a SavedModel needs, before anything is written.
 
     The returned function writes a SavedModel and the files that TensorFlow Serving
@@ -164,7 +163,7 @@ def prepare(job: ExportJob) -> Callable[[CheckProcess, str], dict[str, Any]]:
     if emulation := _emulation(job.settings):
         _LOGGER.warning("warning: %s", emulation)
 
-    labelled = labelled_requests(served, job.dev_data) if job.dev_data else []
+    labelled = labelled_requests(served, job.dev_data)
     return functools.partial(_write, job, served, labelled)
 
 
@@ -175,23 +174,22 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
     return served
 
 
-def _emulation(settings: ServingSettings) -> str | None:
-    """Returns a warning if this machine emulates the dtype of the export, otherwise None."""
+def _emulation(settings: ServingSettings) -> str:
+    """Returns a warning if this machine emulates the dtype of the export, otherwise ""."""
     emulation = emulation_of_bfloat16() if settings.precision == "bfloat16" else None
     remedy = "Give precision=float32 for servers like this machine."
-    return emulation and f"{emulation} {remedy}"
+    return f"{emulation} {remedy}" if emulation else ""
 
 
 def _write(
     job: ExportJob,
     served: ServedModel,
     labelled: Sequence[Request],
-    process: CheckProcess,
+    process: check.CheckProcess,
     folder: str,
 ) -> dict[str, Any]:
     """Writes and checks a SavedModel; see `prepare`."""
     settings = job.settings
-    checkpoint = job.checkpoint
 
     # Write the graph and the files of TensorFlow Serving.
     signatures = served.signatures()
@@ -215,7 +213,7 @@ def _write(
     # A SavedModel of another precision is compared with the float32 model, too.
     if settings.precision != "float32":
         single = dataclasses.replace(settings, precision="float32")
-        signatures = _load(checkpoint, single).signatures()
+        signatures = _load(job.checkpoint, single).signatures()
     expected = outputs_of(signatures, requests)
     limits = check.LIMITS[settings.precision]
     try:
@@ -223,9 +221,7 @@ def _write(
             served, requests, expected=expected, actual=outputs, limits=limits
         )
     except ExportCheckError as error:
-        raise ExportCheckError(
-            " ".join([str(error), _emulation(settings) or ""]).strip()
-        ) from error
+        raise ExportCheckError(f"{error} {_emulation(settings)}".strip()) from error
 
     # Report how close the outputs are.
     _LOGGER.info(
@@ -269,17 +265,14 @@ def _write_server_files(folder: str, served: ServedModel, job: ExportJob) -> Non
     tf.io.gfile.makedirs(extra)
     files.write_json(os.path.join(extra, "request.json"), example_request(served))
     files.write_text(os.path.join(extra, "README.md"), _readme(served, job))
-    files.write_text(os.path.join(folder, "batching_params.pbtxt"), _batching(served))
     write_warm_up(os.path.join(folder, WARM_UP_FILE), warm_up_requests(served))
 
-
-def _batching(served: ServedModel) -> str:
-    """Returns the settings with which TensorFlow Serving puts requests together."""
     # Without padding, TensorFlow Serving refuses to put requests of different lengths
     # together. It pads a tensor with its first element, which would add choices to a
     # list.
     pads = "false" if served.list_names else "true"
-    return f"{_BATCHING}pad_variable_length_inputs: {pads}\n"
+    batching = f"{_BATCHING}pad_variable_length_inputs: {pads}\n"
+    files.write_text(os.path.join(folder, "batching_params.pbtxt"), batching)
 
 
 def example_request(served: ServedModel) -> dict[str, Any]:

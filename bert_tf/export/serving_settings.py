@@ -59,7 +59,7 @@ class ServingSettings:
         choices=(*FORMATS, "both"),
     )
     precision: str = option(
-        _PRECISIONS[0],
+        "float32",
         "The dtype of the weights and of the computation of the SavedModel, float32 "
         "or bfloat16.",
     )
@@ -122,7 +122,7 @@ class ServingSettings:
         check_at_least(1, self, "top_k")
         for name in FILE_FORMATS:
             self._check_file_format(name)
-        if "saved_model" not in self.formats and self.precision != _PRECISIONS[0]:
+        if "saved_model" not in self.formats and self.precision != "float32":
             raise InputError(
                 f"precision={self.precision} is that of a SavedModel. For the format "
                 f"{self.format}, give {self.format}_precisions."

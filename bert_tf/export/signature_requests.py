@@ -30,7 +30,7 @@ class Request(NamedTuple):
 def labelled_requests(
     served: ServedModel, path: str, names: Collection[str] = ()
 ) -> list[Request]:
-    """Returns requests for signatures with the labelled examples of a file.
+    """Returns requests for signatures with the labelled examples of a file, if any.
 
     Without `names`, there are requests for all signatures. Only requests for
     `labelled_signature` have correct outputs.
@@ -38,6 +38,8 @@ def labelled_requests(
     Raises:
         InputError: The file is malformed or has no examples, or the task has no metric.
     """
+    if not path:
+        return []
     examples = list(served.read_examples(path))
     if not examples:
         raise InputError(

@@ -20,9 +20,9 @@ _PRETRAINED = {"num_masks", "num_tokens", "is_next"}
 
 def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> bool:
     """Returns whether a model with such facts and outputs truncates long texts."""
-    is_classifier = not (_PRETRAINED | {"embedding"}) & set(outputs)
+    is_classifier = (_PRETRAINED | {"embedding"}).isdisjoint(outputs)
     in_windows = is_classifier and LongTexts.of_facts(facts).in_windows
-    return not (in_windows or _WINDOWS & set(outputs))
+    return not in_windows and _WINDOWS.isdisjoint(outputs)
 
 
 def limit_of_saved_model(
@@ -35,7 +35,7 @@ def limit_of_saved_model(
 
     def make_tokenizer() -> BertTokenizer:
         path = os.path.join(folder, EXTRA, VOCABULARY_FILE)
-        has_masks = bool(_PRETRAINED & set(outputs))
+        has_masks = not _PRETRAINED.isdisjoint(outputs)
         return BertTokenizer(path, facts["do_lower_case"], has_masks)
 
     path = os.path.join(folder, REPORT_FILE)
@@ -52,9 +52,7 @@ def num_tokens(columns: Sequence[Sequence[Any]], tokenizer: BertTokenizer) -> An
     total: np.ndarray = np.zeros(len(columns[0]), int)
     for column in columns:
         lists = [[each] if isinstance(each, bytes) else each for each in column]
-        row: np.ndarray = np.repeat(
-            np.arange(len(lists)), [len(each) for each in lists]
-        )
+        row: np.ndarray = np.repeat(np.arange(len(lists)), list(map(len, lists)))
         counts = tokenizer.tokenize([text for each in lists for text in each])
         longest = np.zeros_like(total)
         np.maximum.at(longest, row, counts.row_lengths())

@@ -89,7 +89,7 @@ def test_reasons_for_files_without_metadata_are_logged(
 
 def test_metadata_changes_nothing_else_and_keeps_the_alignment(exported):
     model = content_of(exported("pair"), "float32")
-    found = mediapipe_metadata.with_metadata(model, "vocab.txt", "labels.txt")
+    found = mediapipe_metadata.with_metadata(model, has_labels=True)
     before, after = (schema.Model.GetRootAs(each, 0) for each in (model, found))
     assert after.BuffersLength() == before.BuffersLength() + 1
     start = np.frombuffer(found, np.uint8).ctypes.data

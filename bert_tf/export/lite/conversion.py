@@ -18,13 +18,14 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.export.assets import LABELS_FILE
-from bert_tf.export.formats import as_export_check_error, check_installed
+from bert_tf.export.formats import as_export_check_error
 from bert_tf.export.job import ExportJob
 from bert_tf.export.lite import mediapipe_metadata
 from bert_tf.export.model_file import (
+    FACTS_FILE,
     IDS,
     STORED_TEXTS,
+    Arrays,
     FileForward,
     ModelFile,
     OpenFile,
@@ -35,7 +36,6 @@ from bert_tf.export.served import ServedModel, load_served
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 from bert_tf.storage import files
-from bert_tf.storage.weights import VOCABULARY_FILE
 
 _LOGGER = logging.getLogger(__name__)
 # The first date that ZIP can represent, so that equal files are equal.
@@ -50,8 +50,6 @@ def prepare(job: ExportJob) -> PreparedFiles:
     There is one file for each precision and, with `tflite_text_input`, another one that
     takes texts. LSTM layers cannot be exported.
     """
-    check_installed("tflite", to_write=True)
-
     # Check what TFLite cannot represent.
     length = job.settings.tflite_length
     positions = job.checkpoint.config.max_position_embeddings
@@ -123,8 +121,8 @@ def _content(job: ExportJob, served: ServedModel, file: ModelFile) -> bytes:
     """Converts a model, and adds its vocabulary, labels and facts."""
     model = convert(served, file, job.settings.tflite_length)
     if file.has_metadata:
-        labels = LABELS_FILE if job.checkpoint.facts.get("labels") else None
-        model = mediapipe_metadata.with_metadata(model, VOCABULARY_FILE, labels)
+        has_labels = bool(job.checkpoint.facts.get("labels"))
+        model = mediapipe_metadata.with_metadata(model, has_labels)
     embedded = embedded_files(
         job, served, takes_texts=file.takes_texts, model_sha256=files.sha256(model)
     )
@@ -226,23 +224,6 @@ def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def read_files(path: str, content: bytes, *names: str) -> tuple[bytes, list[bytes]]:
-    """Splits a TFLite file into the model and the content of files in its archive.
-
-    Raises:
-        InputError: The file is damaged (ZIP has checksums), or not a file of bert-tf.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            size = min(member.header_offset for member in archive.infolist())
-            return content[:size], [archive.read(name) for name in names]
-    except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
-        raise InputError(
-            f"{path} contains no {names[0]}: it is not a TFLite file of bert-tf, or it "
-            "is damaged. Export the model again with --format=tflite."
-        ) from error
-
-
 class LiteForward(FileForward):
     """Computes the outputs of a TFLite file for a batch.
 
@@ -259,8 +240,8 @@ class LiteForward(FileForward):
         self._num_threads = num_threads
         # The unused interpreters with one thread for each row, and with all threads for
         # one row.
-        self._free: dict[int, list[Any]] = {1: [], self._num_threads: []}
-        with self._runner(self._num_threads) as runner:
+        self._free: dict[int, list[Any]] = {1: [], num_threads: []}
+        with self._runner(num_threads) as runner:
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
         super().__init__(
             inputs,
@@ -270,18 +251,18 @@ class LiteForward(FileForward):
             },
         )
         self._is_of_tokens = not _OF_TOKENS.isdisjoint(outputs)
-        shape = inputs[IDS]["shape_signature"] if IDS in inputs else [1, -1]
-        self._length = int(shape[1])  # -1 for any length
+        # -1 for any length.
+        self._length = int(inputs[IDS]["shape_signature"][1]) if IDS in inputs else -1
 
-    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    def _run_rows(self, batch: Arrays) -> Arrays:
         """Returns the outputs of one row or more."""
         count = len(next(iter(batch.values())))
+        if count == 1:
+            return self._run_row(batch, self._num_threads)
         rows = [
             {name: each[row : row + 1] for name, each in batch.items()}
             for row in range(count)
         ]
-        if count == 1:
-            return self._run_row(rows[0], self._num_threads)
         with concurrent.futures.ThreadPoolExecutor(self._num_threads) as pool:
             outputs_of_rows = list(pool.map(self._run_row, rows, [1] * count))
         return {
@@ -289,21 +270,17 @@ class LiteForward(FileForward):
             for name in self._ranks
         }
 
-    def _run_row(
-        self, row: Mapping[str, np.ndarray], num_threads: int
-    ) -> dict[str, np.ndarray]:
+    def _run_row(self, row: Arrays, num_threads: int) -> Arrays:
         """Returns the outputs of one row, [1, ...] each."""
         with self._runner(num_threads) as runner:
             if IDS not in row:
                 return dict(runner(**row))
             length = row[IDS].shape[1]
             used = length if self._is_of_tokens else _num_tokens(row, length)
-            of_tokens = {
-                name: array for name, array in row.items() if name != POSITIONS
-            }
             inputs = {
                 name: self._with_length(array, used)
-                for name, array in of_tokens.items()
+                for name, array in row.items()
+                if name != POSITIONS
             }
             if POSITIONS in row:
                 return self._run_positions(runner, inputs, row[POSITIONS])
@@ -313,12 +290,12 @@ class LiteForward(FileForward):
         return outputs
 
     def _run_positions(
-        self, runner: Any, inputs: Mapping[str, np.ndarray], positions: np.ndarray
-    ) -> dict[str, np.ndarray]:
+        self, runner: Any, inputs: Arrays, positions: np.ndarray
+    ) -> Arrays:
         """Returns the outputs of one row for P positions."""
         step = 1 if self._length > 0 else positions.shape[1]
         parts = [
-            dict(runner(**{**inputs, POSITIONS: positions[:, first : first + step]}))
+            runner(**{**inputs, POSITIONS: positions[:, first : first + step]})
             for first in range(0, positions.shape[1], step)
         ]
         return {
@@ -364,18 +341,30 @@ class LiteForward(FileForward):
             ) from error
 
 
-def _num_tokens(row: Mapping[str, np.ndarray], given: int) -> int:
+def _num_tokens(row: Arrays, length: int) -> int:
     """Returns the length without padding, but at least up to the last position to predict."""
     last = int(
         np.max(
             np.flatnonzero(row["input_mask"][0]), initial=np.max(row.get(POSITIONS, 0))
         )
     )
-    return min(given, 1 + last)
+    return min(length, 1 + last)
 
 
 def open_file(path: str, content: bytes, num_threads: int, _: str) -> OpenFile:
-    """Opens a TFLite file of bert-tf; see `model_file`."""
-    model, texts = read_files(path, content, *STORED_TEXTS)
+    """Opens a TFLite file of bert-tf; see `model_file`.
+
+    Raises:
+        InputError: The file is damaged (ZIP has checksums), or not a file of bert-tf.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            size = min(member.header_offset for member in archive.infolist())
+            texts = [archive.read(name) for name in STORED_TEXTS]
+    except (zipfile.BadZipFile, LookupError, ValueError, EOFError, OSError) as error:
+        raise InputError(
+            f"{path} contains no {FACTS_FILE}: it is not a TFLite file of bert-tf, or "
+            "it is damaged. Export the model again with --format=tflite."
+        ) from error
     forward = functools.partial(LiteForward, path, content, num_threads)
-    return OpenFile(texts, files.sha256(model), forward)
+    return OpenFile(texts, files.sha256(content[:size]), forward)

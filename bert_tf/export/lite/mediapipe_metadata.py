@@ -11,6 +11,9 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
+from bert_tf.export.assets import LABELS_FILE
+from bert_tf.storage.weights import VOCABULARY_FILE
+
 _NAME = b"TFLITE_METADATA"
 _IDENTIFIER = b"M001"
 _PARSER_VERSION = "1.1.0"  # the first version with tokenizers of BERT
@@ -29,17 +32,17 @@ def is_installed() -> bool:
     return True
 
 
-def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -> bytes:
+def with_metadata(model: bytes, has_labels: bool) -> bytes:
     """Returns a TFLite file with metadata for MediaPipe.
 
     The model has the inputs `input_ids`, `input_mask` and `segment_ids`, one output,
-    and no embedded files. The metadata names files that are embedded later;
-    `labels_file` is None if the output is a vector.
+    and no embedded files. The metadata names the files of vocabulary and labels, which
+    are embedded later; without `has_labels`, the output is a vector.
     """
     from ai_edge_litert import schema_py_generated as schema
 
     root = schema.ModelT.InitFromObj(schema.Model.GetRootAs(model, 0))
-    metadata = _packed(_metadata(root, vocabulary_file, labels_file), _IDENTIFIER)
+    metadata = _packed(_metadata(root, has_labels), _IDENTIFIER)
     entry = schema.MetadataT()
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(metadata, np.uint8)
@@ -51,30 +54,25 @@ def with_metadata(model: bytes, vocabulary_file: str, labels_file: str | None) -
     return _packed(root, b"TFL3", len(model) + len(metadata) + _MARGIN)
 
 
-def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
+def _metadata(root: Any, has_labels: bool) -> Any:
     """Returns the metadata of a model, an object of the schema."""
     from mediapipe.tasks.metadata import metadata_schema_py_generated as schema
 
-    def file(name: str, kind: int) -> Any:
-        return schema.AssociatedFileT(name=name, type=kind)
-
     types = schema.AssociatedFileType
+    vocabulary = schema.AssociatedFileT(name=VOCABULARY_FILE, type=types.VOCABULARY)
     tokenizer = schema.ProcessUnitT(
         optionsType=schema.ProcessUnitOptions.BertTokenizerOptions,
-        options=schema.BertTokenizerOptionsT(
-            vocabFile=[file(vocabulary_file, types.VOCABULARY)]
-        ),
+        options=schema.BertTokenizerOptionsT(vocabFile=[vocabulary]),
     )
     content = schema.ContentT(
         contentPropertiesType=schema.ContentProperties.FeatureProperties,
         contentProperties=schema.FeaturePropertiesT(),
     )
-    labels = [file(labels_file, types.TENSOR_AXIS_LABELS)] if labels_file else None
-    output = schema.TensorMetadataT(
-        name="probability" if labels_file else "embedding",
-        content=content,
-        associatedFiles=labels,
-    )
+    output = schema.TensorMetadataT(name="embedding", content=content)
+    if has_labels:
+        labels = schema.AssociatedFileT(name=LABELS_FILE, type=types.TENSOR_AXIS_LABELS)
+        output.name = "probability"
+        output.associatedFiles = [labels]
     graph = schema.SubGraphMetadataT(
         # The converter changes the order of the inputs.
         inputTensorMetadata=[
@@ -91,10 +89,9 @@ def _metadata(root: Any, vocabulary_file: str, labels_file: str | None) -> Any:
 
 def _input_names(root: Any) -> list[str]:
     """Returns MediaPipe's names of the inputs, in the order of the graph."""
-    signature = root.signatureDefs[0]
-    graph = root.subgraphs[0]
-    names = {tensor.tensorIndex: tensor.name.decode() for tensor in signature.inputs}
-    return [_INPUTS[names[index]] for index in graph.inputs]
+    tensors = root.signatureDefs[0].inputs
+    names = {tensor.tensorIndex: tensor.name.decode() for tensor in tensors}
+    return [_INPUTS[names[index]] for index in root.subgraphs[0].inputs]
 
 
 def _packed(value: Any, identifier: bytes, size: int = 1024) -> bytes:
@@ -112,12 +109,3 @@ class _Builder(flatbuffers.Builder):
         if elemSize == 1 and numElems:
             alignment = max(alignment, _ALIGNMENT)
         return super().StartVector(elemSize, numElems, alignment)
-
-    def CreateNumpyVector(self, x: np.ndarray) -> Any:  # noqa: N802
-        """Writes an array of bytes as a vector with the alignment of `StartVector`."""
-        if x.dtype.itemsize > 1 or not x.size:
-            return super().CreateNumpyVector(x)
-        self.StartVector(1, x.size, 1)
-        self.head -= x.size
-        self.Bytes[self.head : self.head + x.size] = x.tobytes()
-        return self.EndVector()

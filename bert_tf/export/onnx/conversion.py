@@ -16,11 +16,12 @@ from google.protobuf.message import (  # type: ignore[import-untyped]
 )
 
 from bert_tf.errors import InputError
-from bert_tf.export.formats import as_export_check_error, check_installed
+from bert_tf.export.formats import as_export_check_error
 from bert_tf.export.job import ExportJob
 from bert_tf.export.model_file import (
     FACTS_FILE,
     STORED_TEXTS,
+    Arrays,
     FileForward,
     ModelFile,
     OpenFile,
@@ -42,7 +43,6 @@ def prepare(job: ExportJob) -> PreparedFiles:
     There is one file for each precision. Exports of tasks with one output for each text
     also have `onnx_client.py`.
     """
-    check_installed("onnx", to_write=True)
     settings = dataclasses.replace(job.settings, precision="float32")
     served = load_served(job.checkpoint, settings)
     model_files = [
@@ -138,8 +138,7 @@ def quantize(model: bytes) -> bytes:
             op_types_to_quantize=["Gather"],
             weight_type=quantization.QuantType.QInt8,
         )
-        with open(path, "rb") as file:
-            return file.read()
+        return files.read_bytes(path)
 
 
 def _quantize_products(graph: Any) -> None:
@@ -210,12 +209,10 @@ def _quantize_products(graph: Any) -> None:
     kept = [
         initializer for initializer in graph.initializer if initializer.name in used
     ]
+    kept += [numpy_helper.from_array(value, name) for name, value in constants.items()]
     del graph.node[:], graph.initializer[:]
     graph.node.extend(nodes)
     graph.initializer.extend(kept)
-    graph.initializer.extend(
-        numpy_helper.from_array(value, name) for name, value in constants.items()
-    )
 
 
 def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -262,13 +259,14 @@ def check_graph(path: str, content: bytes) -> Any:
         return None
     parts = list(_messages(model))
     domains = {part.domain for part in parts if isinstance(part, onnx.NodeProto)}
-    if domains - {"", "ai.onnx"} or any(
-        isinstance(part, onnx.FunctionProto)
-        or (
+    if (
+        model.functions
+        or domains - {"", "ai.onnx"}
+        or any(
             isinstance(part, onnx.TensorProto)
             and onnx.external_data_helper.uses_external_data(part)
+            for part in parts
         )
-        for part in parts
     ):
         raise InputError(
             f"{path} has operators of its own or of others, or weights in other files, "
@@ -301,7 +299,7 @@ class OnnxForward(FileForward):
         super().__init__([tensor.name for tensor in graph.input], ranks)
         self._run = run
 
-    def _run_rows(self, batch: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    def _run_rows(self, batch: Arrays) -> Arrays:
         """Returns the outputs of one row or more."""
         return dict(zip(self._ranks, self._run(dict(batch)), strict=True))
 

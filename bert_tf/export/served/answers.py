@@ -234,23 +234,19 @@ def best(found: Candidates, null: Any, settings: AnswerSettings) -> Best:
     weights = tf.where(rank < tf.gather(limit, found.question), weights, 0.0)
     total = tf.math.unsorted_segment_sum(weights, found.question, tf.size(null))
 
-    if not settings.version_2_with_negative:
+    if settings.version_2_with_negative:
+        difference = tf.where(has_answer, null - score, 0.0)
+        is_null = (difference > settings.null_score_diff_threshold) | ~has_answer
+        score = tf.where(is_null, null, score)
+        probability = tf.exp(score - largest) / (total + tf.exp(null - largest))
+    else:
         probability = tf.where(has_answer, 1 / tf.where(has_answer, total, 1.0), 0.0)
-        return Best(
-            index,
-            ~has_answer,
-            score=score,
-            probability=probability,
-            null_score_diff=tf.zeros_like(null),
-        )
-    difference = tf.where(has_answer, null - score, 0.0)
-    is_null = (difference > settings.null_score_diff_threshold) | ~has_answer
-    answer_score = tf.where(is_null, null, score)
-    probability = tf.exp(answer_score - largest) / (total + tf.exp(null - largest))
+        is_null = ~has_answer
+        difference = tf.zeros_like(null)
     return Best(
         index,
         is_null,
-        score=answer_score,
+        score=score,
         probability=probability,
         null_score_diff=difference,
     )

@@ -1,10 +1,9 @@
 """`ServedModel`: the base class of the models of SavedModels, with the signatures."""
 
 import abc
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -18,21 +17,23 @@ from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import variables_by_name
 from bert_tf.modeling.inputs import INPUT_NAMES
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.task import Outputs
+from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.training.step.objective import Tensors
 
+# The inputs and the correct output of each labelled example.
+LabelledExamples = Iterator[tuple[tuple[Any, ...], Any]]
+TensorFunction = Callable[..., Tensors]
 # Functions of texts, with the names of their arguments, by signature name.
-TextFunctions = dict[str, tuple[Callable[..., Tensors], tuple[str, ...]]]
+TextFunctions = dict[str, tuple[TensorFunction, tuple[str, ...]]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """The function of a signature, whose arguments have the names of `inputs`.
 
     `kind` says what the inputs are: "texts", "ids" or "examples".
     """
 
-    function: Callable[..., Tensors]
+    function: TensorFunction
     inputs: Mapping[str, tf.TensorSpec]
     kind: str
 
@@ -59,8 +60,8 @@ class ServedModel(tf.Module, abc.ABC):
     positions than the sequences need.
 
     Args:
-        default_length: The largest number of tokens of a sequence if the settings do
-            not state it.
+        default_length: The largest number of tokens of a sequence if neither the
+            settings nor the facts of the checkpoint state it.
         **arguments: Further arguments of `model_class`.
 
     Attributes:
@@ -99,11 +100,12 @@ class ServedModel(tf.Module, abc.ABC):
         self,
         checkpoint: Pretrained,
         settings: ServingSettings,
-        default_length: int,
         model_class: Any,
+        default_length: int = DEFAULT_LENGTH,
         **arguments: Any,
     ) -> None:
-        length = settings.sequence_length(checkpoint, default_length)
+        default = checkpoint.facts.get("max_seq_length", default_length)
+        length = settings.sequence_length(checkpoint, default)
         model = checkpoint.model(model_class, dtype=settings.precision, **arguments)
         super().__init__()
         self.tokenizer = checkpoint.tokenizer
@@ -134,7 +136,7 @@ class ServedModel(tf.Module, abc.ABC):
         """Returns the outputs for the inputs of a model, int32 [B, S] each."""
         return self.outputs(inputs)
 
-    def from_examples(self) -> dict[str, Callable[..., Tensors]]:
+    def from_examples(self) -> dict[str, TensorFunction]:
         """Returns functions of texts for the signatures that take serialized examples, by name."""
         return {}
 
@@ -212,7 +214,7 @@ class ServedModel(tf.Module, abc.ABC):
         """Returns the inputs of a signature for an example of `read_examples`."""
         return row
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields the inputs of each labelled example in a file, and the correct output.
 
         An input is a text, or a list of texts. The file is a `.tsv`, `.csv`, `.jsonl`
@@ -237,23 +239,24 @@ class ServedModel(tf.Module, abc.ABC):
     def endpoints(self) -> dict[str, Endpoint]:
         """Returns the functions of all signatures, by signature name."""
         # Signatures that take texts, or texts in serialized examples.
-        default: TextFunctions = {"serving_default": (self.from_texts, self.text_names)}
-        of_texts = default | self.from_other_texts()
+        of_texts: TextFunctions = {
+            "serving_default": (self.from_texts, self.text_names),
+            **self.from_other_texts(),
+        }
         endpoints = {
             name: Endpoint(_of_texts(function, names), self._text_specs(names), "texts")
             for name, (function, names) in of_texts.items()
         }
         for name, function in self.from_examples().items():
             function = functools.partial(self._from_serialized, function)
-            endpoints[name] = Endpoint(
-                function, _specs(["inputs"], tf.string, 1), "examples"
-            )
+            specs = self._text_specs(["inputs"])
+            endpoints[name] = Endpoint(function, specs, "examples")
 
         # Signatures that take ids. A function of texts has none.
         if self._takes_texts:
             return endpoints
-        ids = _specs(INPUT_NAMES, tf.int32, 2)
-        lengths = {**ids, **_specs(["lengths"], tf.int32, 1)}
+        ids = _int_specs(INPUT_NAMES, 2)
+        lengths = ids | _int_specs(["lengths"], 1)
         del lengths["input_mask"]
         return {
             **endpoints,
@@ -290,26 +293,22 @@ class ServedModel(tf.Module, abc.ABC):
         inputs = {"input_ids": input_ids * mask, "segment_ids": segment_ids * mask}
         return self._from_checked_ids(**inputs, input_mask=mask)
 
-    def _from_serialized(
-        self, function: Callable[..., Tensors], inputs: Any
-    ) -> Tensors:
+    def _from_serialized(self, function: TensorFunction, inputs: Any) -> Tensors:
         """Returns the outputs of a function for the texts of `tf.train.Example`s."""
         spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
         parsed = tf.io.parse_example(inputs, spec)
         return function(*(parsed[name] for name in self.text_names))
 
 
-def _specs(names: Iterable[str], dtype: Any, rank: int) -> dict[str, tf.TensorSpec]:
-    return {name: tf.TensorSpec([None] * rank, dtype, name=name) for name in names}
+def _int_specs(names: Iterable[str], rank: int) -> dict[str, tf.TensorSpec]:
+    return {name: tf.TensorSpec([None] * rank, tf.int32, name=name) for name in names}
 
 
-def _of_texts(
-    function: Callable[..., Tensors], names: tuple[str, ...]
-) -> Callable[..., Tensors]:
+def _of_texts(function: TensorFunction, names: tuple[str, ...]) -> TensorFunction:
     """Returns a function that takes texts by name instead of by position."""
     return lambda **texts: function(*(texts[name] for name in names))
 
 
-def _with_names(endpoint: Endpoint) -> Callable[..., Tensors]:
+def _with_names(endpoint: Endpoint) -> TensorFunction:
     """Returns the function of an endpoint with arguments that are given by name."""
     return lambda **inputs: endpoint.function(**inputs)

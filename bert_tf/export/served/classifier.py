@@ -1,6 +1,6 @@
 """`ServedClassifier`: classification, multi-label classification and regression."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,9 @@ from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import InputError
 from bert_tf.export.output_decoding import separator_of
 from bert_tf.export.served import windows
-from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.base import LabelledExamples, ServedModel, TensorFunction
 from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
-from bert_tf.export.serving_settings import TASK_TYPES, ServingSettings
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertClassifier
 from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.classification_results import RESULTS_BY_TYPE
@@ -61,7 +61,7 @@ class ServedClassifier(ServedModel):
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = checkpoint.facts
-        task_type = facts.get("task_type", TASK_TYPES[0])
+        task_type = facts.get("task_type", "classification")
         if settings.task not in (None, task_type):
             raise InputError(
                 f"task must be {task_type}, for which the checkpoint was trained. "
@@ -70,12 +70,9 @@ class ServedClassifier(ServedModel):
 
         is_regression = task_type == "regression"
         num_labels = 1 if is_regression else len(facts["labels"])
-        length = facts["max_seq_length"]
-        super().__init__(
-            checkpoint, settings, length, BertClassifier, num_labels=num_labels
-        )
+        super().__init__(checkpoint, settings, BertClassifier, num_labels=num_labels)
         labels = check_labels(self.model, facts["labels"], is_regression)
-        if task_type == TASK_TYPES[0] and len(labels) < 2:
+        if task_type == "classification" and len(labels) < 2:
             raise InputError(
                 "A model for classification has at least 2 labels. Received: "
                 f"{labels}. For a score, give task_type=regression and no labels."
@@ -138,7 +135,7 @@ class ServedClassifier(ServedModel):
         function = tf.sigmoid if self._task_type == "multi_label" else tf.nn.softmax
         return {"logits": logits, "probabilities": function(logits)}
 
-    def _decode(self, outputs: Tensors) -> dict[str, Any]:
+    def _decode(self, outputs: Tensors) -> Tensors:
         """Converts the outputs of `forward` to the outputs of `serving_default`."""
         if self._task_type == "regression":
             return {"score": outputs["score"]}
@@ -151,7 +148,7 @@ class ServedClassifier(ServedModel):
         label = tf.gather(self._labels, tf.argmax(probabilities, axis=-1))
         return {"probabilities": probabilities, "label": label}
 
-    def from_examples(self) -> dict[str, Callable[..., Tensors]]:
+    def from_examples(self) -> dict[str, TensorFunction]:
         """Returns the functions of `classify` or `regress`."""
         if self._task_type == "regression":
             return {
@@ -169,7 +166,7 @@ class ServedClassifier(ServedModel):
             return {"labels": distances.min(axis=-1, initial=np.inf)}
         return {"label": best_gaps(probabilities)}
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields texts and label, score or labels of each example in a file."""
         columns = (*self.text_names, "label")
         remedy = f"Name the columns {', '.join(columns)}."

@@ -12,7 +12,7 @@ from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertPretrainer
 from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
+from bert_tf.tasks.task import Outputs
 from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.step.objective import Tensors
 
@@ -54,7 +54,6 @@ class ServedPretrainer(ServedModel):
         super().__init__(
             checkpoint,
             settings,
-            checkpoint.facts.get("max_seq_length", DEFAULT_LENGTH),
             BertPretrainer,
             next_sentence="cls/seq_relationship/output_weights" in checkpoint.weights,
         )

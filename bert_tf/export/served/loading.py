@@ -52,7 +52,7 @@ def task_of(checkpoint: Pretrained) -> str:
         head = served_class(task).head
         if head and head[0] in checkpoint.weights:
             return task
-    return TASK_TYPES[0] if "labels" in checkpoint.facts else "embedding"
+    return "classification" if "labels" in checkpoint.facts else "embedding"
 
 
 def complete_facts(

@@ -1,13 +1,13 @@
 """`ServedChoice`: the best of several texts for a context."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.base import LabelledExamples, ServedModel
 from bert_tf.export.served.tensor_operations import best_gaps, rank_gaps
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertMultipleChoice
@@ -45,8 +45,7 @@ class ServedChoice(ServedModel):
     facts: Mapping[str, Any] = {"max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        length = checkpoint.facts["max_seq_length"]
-        super().__init__(checkpoint, settings, length, BertMultipleChoice)
+        super().__init__(checkpoint, settings, BertMultipleChoice)
 
     def from_texts(self, *texts: Any) -> Tensors:
         """Returns the outputs for contexts, string [B], and choices, string [B, K]."""
@@ -72,7 +71,7 @@ class ServedChoice(ServedModel):
         best = best_gaps(probabilities)
         return {"ranking": rank_gaps(ranked), "choice": best, "index": best}
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields context and choices, and the label, of each example in a file."""
         for example in read_examples(path, "dev", Counter()):
             yield (example.context, list(example.choices)), example.label
@@ -96,7 +95,7 @@ def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
         return tf.identity(context), tf.identity(choices)
 
 
-def _decode(choices: Any, exists: Any, scores: Any) -> dict[str, Any]:
+def _decode(choices: Any, exists: Any, scores: Any) -> Tensors:
     """Returns the outputs of `serving_default` from values of choices, [B, K] each.
 
     Choices that do not exist have the score `MISSING_CHOICE`.

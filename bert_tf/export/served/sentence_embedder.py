@@ -37,10 +37,10 @@ class ServedEmbedder(ServedModel):
     own_settings = ("pooling", "normalize", "prompt_name")
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
-        embedding_facts = dict(checkpoint.facts.get("embedding", {}))
+        embedding_facts = checkpoint.facts.get("embedding", {})
         if settings.pooling is None or settings.normalize is None:
             check_supported(embedding_facts)
-        pooling = settings.pooling or embedding_facts.get("pooling", POOLINGS[0])
+        pooling = settings.pooling or embedding_facts.get("pooling", "mean")
         prompt = prompt_of(embedding_facts, settings.prompt_name)
         check_choice(POOLINGS, "pooling", pooling)
         normalize = settings.normalize
@@ -53,10 +53,8 @@ class ServedEmbedder(ServedModel):
             if embedding_facts
             else DEFAULT_LENGTH
         )
-        default = {"max_seq_length": default, **embedding_facts, **checkpoint.facts}[
-            "max_seq_length"
-        ]
-        super().__init__(checkpoint, settings, default, BertEncoder)
+        default = embedding_facts.get("max_seq_length", default)
+        super().__init__(checkpoint, settings, BertEncoder, default)
         self.pooling = pooling
         self.normalize = normalize
         self.prompt = prompt

@@ -1,6 +1,6 @@
 """`ServedSpanPredictor`: answers to questions, which are parts of a context."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError
 from bert_tf.export.served import answers, windows
-from bert_tf.export.served.base import ServedModel
+from bert_tf.export.served.base import LabelledExamples, ServedModel
 from bert_tf.export.served.tensor_operations import substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
@@ -69,8 +69,7 @@ class ServedSpanPredictor(ServedModel):
         facts = dict(checkpoint.facts)
         if settings.null_score_diff_threshold is not None:
             facts["null_score_diff_threshold"] = settings.null_score_diff_threshold
-        length = facts["max_seq_length"]
-        super().__init__(checkpoint, settings, length, BertSpanPredictor)
+        super().__init__(checkpoint, settings, BertSpanPredictor)
         self._window_settings = settings_from(WindowSettings, facts)
         check_room(self.max_seq_length, self._window_settings)
         self._settings = settings_from(AnswerSettings, facts)
@@ -142,7 +141,7 @@ class ServedSpanPredictor(ServedModel):
             "end": of_places,
         }
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields question and context, and the answers, of each example in a file.
 
         The file may also be a `.json` or `.json.gz` file of SQuAD. Examples without
@@ -183,7 +182,7 @@ class ServedSpanPredictor(ServedModel):
         best: answers.Best,
         found: answers.Candidates,
         contexts: Any,
-    ) -> dict[str, Any]:
+    ) -> Tensors:
         """Returns the outputs of the signature, from candidates that are bytes of `contexts`."""
         # The candidate after the last one stands for no answer.
         padded = (tf.concat([offsets, [0]], 0) for offsets in (found.start, found.end))

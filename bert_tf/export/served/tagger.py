@@ -5,9 +5,8 @@
 C tags of the model.
 """
 
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,7 +14,7 @@ import tensorflow as tf
 from bert_tf.conversion.head_choice import check_labels
 from bert_tf.errors import check_choice
 from bert_tf.export.served import windows
-from bert_tf.export.served.base import ServedModel, TextFunctions
+from bert_tf.export.served.base import LabelledExamples, ServedModel, TextFunctions
 from bert_tf.export.served.tensor_operations import substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertTagger
@@ -24,7 +23,6 @@ from bert_tf.tasks.ner import schemes
 from bert_tf.tasks.ner.ner_encoding import SPECIAL_TOKENS
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics
 from bert_tf.tasks.ner.ner_task import NerTask
-from bert_tf.tasks.ner.schemes import SCHEMES, scheme_of_labels
 from bert_tf.tasks.splits import FileSource, RowCounts, Split
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
 from bert_tf.tasks.windows import is_word_start, stride_of
@@ -75,18 +73,15 @@ class ServedTagger(ServedModel):
         scheme = stated.get("scheme")
         labels = stated.get("labels")
         if scheme is None and labels:
-            scheme = scheme_of_labels(labels)
+            scheme = schemes.scheme_of_labels(labels)
         return {"labels": None, "scheme": scheme, "max_seq_length": DEFAULT_LENGTH}
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         facts = checkpoint.facts
-        length = facts["max_seq_length"]
         num_labels = len(facts["labels"])
-        super().__init__(
-            checkpoint, settings, length, BertTagger, num_labels=num_labels
-        )
+        super().__init__(checkpoint, settings, BertTagger, num_labels=num_labels)
         labels = check_labels(self.model, facts["labels"])
-        check_choice(SCHEMES, "scheme", facts["scheme"])
+        check_choice(schemes.SCHEMES, "scheme", facts["scheme"])
         self._task = NerTask(self.tokenizer, tuple(labels))
         self._table = TagTable(labels)
         self._scheme = facts["scheme"]
@@ -134,13 +129,7 @@ class ServedTagger(ServedModel):
             "entity_start": entity_begin,
             "entity_end": entity_end,
         }
-        return {
-            **{name: _dense(value, row, count) for name, value in of_words.items()},
-            **{
-                name: _dense(value, entity_row, count)
-                for name, value in of_entities.items()
-            },
-        }
+        return _dense(of_words, row, count) | _dense(of_entities, entity_row, count)
 
     def from_other_texts(self) -> TextFunctions:
         """Returns the function of the signature `words`, and the name of its input."""
@@ -224,7 +213,7 @@ class ServedTagger(ServedModel):
         """Returns the inputs of a signature for an example: words, or their text."""
         return row if signature == _WORDS else (" ".join(row[0]),)
 
-    def read_examples(self, path: str) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    def read_examples(self, path: str) -> LabelledExamples:
         """Yields words and tags of each sentence in a file that `NerTask` reads.
 
         In a file with columns, the words are in the first one, and the tags in the last
@@ -244,9 +233,12 @@ class ServedTagger(ServedModel):
         return "f1", metrics.overall().f1
 
 
-def _dense(values: Any, row: Any, count: Any) -> Any:
-    """Returns the values of B texts as [B, None], padded with "" or 0."""
-    return tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()
+def _dense(columns: Tensors, row: Any, count: Any) -> dict[str, Any]:
+    """Returns the values of B texts, by name, as [B, None], padded with "" or 0."""
+    return {
+        name: tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()
+        for name, values in columns.items()
+    }
 
 
 class TagTable:
@@ -271,7 +263,6 @@ class TagTable:
         continues = is_more & same_type
         in_entity = tf.not_equal(prefix, _OUTSIDE)
         return TaggedWords(
-            row=row,
             kind=kind,
             in_entity=in_entity,
             is_first=in_entity & ~continues,
@@ -280,12 +271,10 @@ class TagTable:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class TaggedWords:
+class TaggedWords(NamedTuple):
     """Words with their entities; all attributes have the shape [W].
 
     Attributes:
-        row: int64, the text.
         kind: string, the type of the entity; "" outside of entities.
         in_entity: bool, whether the word is in an entity.
         is_first, is_last: bool, whether the word is the first or the last one of its
@@ -293,7 +282,6 @@ class TaggedWords:
         touches: bool, whether the word before it is in an entity of the same type.
     """
 
-    row: Any
     kind: Any
     in_entity: Any
     is_first: Any

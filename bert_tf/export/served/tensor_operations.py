@@ -4,7 +4,7 @@ A gather on a GPU returns zeros for an id that is out of range, so a model witho
 checks would compute wrong outputs without an error.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,13 +69,10 @@ def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
 
 def rank_gaps(scores: np.ndarray) -> np.ndarray:
     """Returns how far each of the descending scores [..., K] is from its nearest neighbor."""
-    gaps = np.abs(np.diff(scores, axis=-1))
-    rest = [(0, 0)] * (scores.ndim - 1)
-    before, after = (
-        np.pad(gaps, [*rest, side], constant_values=np.inf) for side in ((1, 0), (0, 1))
-    )
-    # The padding is longer than a ranking without scores.
-    return np.minimum(before, after)[..., : scores.shape[-1]]
+    # The first and the last score have one neighbor; the other one is infinitely far.
+    infinity = scores.dtype.type(np.inf)
+    gaps = np.abs(np.diff(scores, axis=-1, prepend=infinity, append=-infinity))
+    return np.minimum(gaps[..., :-1], gaps[..., 1:])
 
 
 def best_gaps(scores: np.ndarray) -> np.ndarray:
@@ -85,7 +82,7 @@ def best_gaps(scores: np.ndarray) -> np.ndarray:
     return np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
 
 
-def checked_ids(inputs: Mapping[str, Any], config: BertConfig) -> dict[str, Any]:
+def checked_ids(inputs: Tensors, config: BertConfig) -> Tensors:
     """Checks the inputs of a model, int32 [B, S] each, when the graph runs.
 
     Returns the inputs, which depend on the checks. The graph fails if the rank of an

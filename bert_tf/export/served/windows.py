@@ -7,8 +7,7 @@ window.
 Shape letters: B texts, R windows of all texts, S sequence length, T tokens of a text.
 """
 
-import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -16,8 +15,7 @@ from bert_tf.tokenization import BertTokenizer
 from bert_tf.tokenization.packing import gather_where
 
 
-@dataclasses.dataclass(frozen=True)
-class Windows:
+class Windows(NamedTuple):
     """The windows of a batch of texts.
 
     Attributes:

@@ -110,7 +110,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
     facts: dict[str, Any] = {"labels": labels} if labels else {}
     if "output_weights" in arrays:  # a classifier of texts
         default = "regression" if len(labels) == 1 else None
-        task_type = _TASK_TYPES.get(values.get("problem_type"), default)
+        task_type = _TASK_TYPES.get(str(values.get("problem_type")), default)
         if task_type:
             facts["task_type"] = task_type
         if task_type == "regression":

@@ -13,8 +13,9 @@ from refusals import refused
 from run_programs import assert_refused, run_main
 
 import bert_tf
-from bert_tf.export import check, file_checks
+from bert_tf.export import check
 from bert_tf.export.model_file import open_file
+from bert_tf.export.onnx import conversion
 
 checks.need_packages("onnx")
 onnx = pytest.importorskip("onnx")
@@ -97,13 +98,7 @@ def test_an_export_keeps_a_file_that_openvino_cannot_run(
             "It has another\n output. Nothing was exported."
         )
 
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        file_checks,
-        "find_spec",
-        lambda name: name == "openvino" or find(name),
-    )
-    monkeypatch.setattr(file_checks, "_report_of_openvino", fails)
+    monkeypatch.setattr(conversion, "_in_openvino", fails)
     version = export_models.export(
         "embedding", tmp_path, format="onnx", onnx_precisions=("float32",)
     )

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from bert_tf.errors import InputError
-from bert_tf.modeling.fused_operations import upstream_of, with_gradient
+from bert_tf.modeling.fused_operations import with_gradient
 
 _SLOPE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
@@ -33,8 +33,7 @@ def gelu(x: Any, training: bool) -> Any:
         gate = ops.cast(ops.sigmoid(ops.cast(z, "float32")), x.dtype)
         y = ops.multiply(x, gate)
 
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            dy = upstream_of(arguments, upstream)
+        def gradient(dy: Any) -> Any:
             dz = ops.add(ops.multiply(square, 3 * _SLOPE * _CUBIC), _SLOPE)
             sigmoid_term = ops.subtract(y, ops.multiply(y, gate))
             return ops.multiply(dy, ops.add(gate, ops.multiply(sigmoid_term, dz)))
@@ -63,8 +62,8 @@ def gelu_exact(x: Any, training: bool) -> Any:
         density = ops.exp(ops.subtract(-0.5 * math.log(2 * math.pi), ops.square(z)))
         slope = ops.add(p, ops.multiply(x, ops.cast(density, x.dtype)))
 
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            return ops.multiply(upstream_of(arguments, upstream), slope)
+        def gradient(dy: Any) -> Any:
+            return ops.multiply(dy, slope)
 
         return ops.multiply(x, p), gradient
 

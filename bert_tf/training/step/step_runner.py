@@ -136,7 +136,10 @@ class StepRunner:
         numbers = [
             tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)
         ]
-        start = _start(elapsed_secs)
+        # The time at which training would have started without pauses, on the clock of
+        # `tf.timestamp`. Each graph call gets a new value, so that a change of the
+        # system clock affects one call only.
+        start = tf.constant(time.time() - elapsed_secs, tf.float64)
         cause = ""
         if not self._debug_nans:
             totals, done, bad, origin = self._train_steps(
@@ -197,7 +200,11 @@ class StepRunner:
         done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
 
         def continues(done: Any, bad: Any, _: Any, totals: Any) -> Any:
-            return self._continues(done < steps, bad, totals)
+            is_due = tf.logical_and(done < steps, bad < MAX_BAD_STEPS)
+            if self._config.time_budget_secs:
+                _, _, scalars = totals
+                is_due = tf.logical_and(is_due, scalars["time_budget_used"] < 1.0)
+            return is_due
 
         def run_next(done: Any, bad: Any, origin: Any, totals: Any) -> tuple[Any, ...]:
             batch = iterator.get_next()
@@ -224,18 +231,10 @@ class StepRunner:
         )
         return totals, done, bad, origin
 
-    def _continues(self, has_steps_left: Any, bad: Any, totals: Any) -> Any:
-        """Returns whether the loop runs another step, from the totals of the steps so far."""
-        continues = tf.logical_and(has_steps_left, bad < MAX_BAD_STEPS)
-        if self._config.time_budget_secs:
-            _, _, scalars = totals
-            continues = tf.logical_and(continues, scalars["time_budget_used"] < 1.0)
-        return continues
-
     def _step(
         self, batch: Tensors, step: Any, start: Any, parts: int = 1
     ) -> tuple[Any, ...]:
-        """Runs one step; `start` is a result of `_start`.
+        """Runs one step; `start` is the start of training in seconds, see `train`.
 
         Returns sums, counts and scalars for all replicas together, and 1 for a bad
         step, else 0.
@@ -415,15 +414,6 @@ class StepRunner:
                 self._objective.counts(batch),
             )
         )
-
-
-def _start(elapsed_secs: float) -> Any:
-    """Returns the time at which training would have started without pauses.
-
-    It is a float64 scalar in seconds, on the clock of `tf.timestamp`. Each graph call
-    gets a new value, so that a change of the system clock affects one call only.
-    """
-    return tf.constant(time.time() - elapsed_secs, tf.float64)
 
 
 def _without_origin(batch: Tensors) -> Tensors:

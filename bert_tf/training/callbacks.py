@@ -169,6 +169,7 @@ class HeldOutEvaluation(Callback):
         evaluations: Maps the name of each data set to a function that returns the
             metrics of the present weights. The metrics on the first data set select the
             best weights.
+        held_out: Its `samples` and `image` are logged after the evaluations.
         best_by: The name of the metric that selects the best weights, and a sign: 1 if
             higher values of this metric are better, -1 if lower values are better.
         summaries, writer: None in a process that writes no files.
@@ -179,15 +180,14 @@ class HeldOutEvaluation(Callback):
     """
 
     evaluations: Mapping[str, Evaluate]
-    samples: Callable[[], str] | None
-    image: Callable[[], np.ndarray | None]
+    held_out: HeldOutData
     best_by: tuple[str, int]
     summaries: Summaries | None
     writer: CheckpointWriter | None
     failures: FailureMessages
     max_evals: int
     every_steps: int
-    results: dict[str, Metrics] = dataclasses.field(default_factory=dict)
+    results: dict[str, Metrics]
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether there were `max_evals` evaluations after the best one."""
@@ -205,10 +205,10 @@ class HeldOutEvaluation(Callback):
                 _LOGGER.info("step %d, %s: %s", state.step, name, text)
                 log(self.summaries, name, state.step, values)
                 self.results[name] = values
-            if self.samples is not None and self.summaries is not None:
-                samples = self.samples()
+            if self.held_out.samples is not None and self.summaries is not None:
+                samples = self.held_out.samples()
                 self.summaries.write_text(first, state.step, "samples", samples)
-                if (image := self.image()) is not None:
+                if (image := self.held_out.image()) is not None:
                     self.summaries.write_image(first, state.step, "confusion", image)
                 self.summaries.flush()
 

@@ -336,8 +336,7 @@ class Trainer(Generic[ObjectiveT]):
         )
         evaluation = HeldOutEvaluation(
             self._evaluations(held_out),
-            held_out.samples,
-            image=held_out.image,
+            held_out,
             best_by=self.objective.best_by,
             summaries=summaries,
             writer=writer if is_chief else None,
@@ -346,17 +345,15 @@ class Trainer(Generic[ObjectiveT]):
             every_steps=runtime.eval_steps,
             results=self.results,
         )
-        if not is_chief:
-            return [logging, BadSteps(failures), evaluation]
-        return [
-            logging,
-            BadSteps(failures),
-            evaluation,
-            CheckpointSaving(
-                writer, iterator, state.step, runtime.save_checkpoints_steps
-            ),
-            Profiling(self._folder.path, runtime.profile_steps),
-        ]
+        callbacks: list[Callback] = [logging, BadSteps(failures), evaluation]
+        if is_chief:
+            callbacks += [
+                CheckpointSaving(
+                    writer, iterator, state.step, runtime.save_checkpoints_steps
+                ),
+                Profiling(self._folder.path, runtime.profile_steps),
+            ]
+        return callbacks
 
     def load_result(self, required: bool = False) -> int:
         """Loads the final weights of the run from the folder.

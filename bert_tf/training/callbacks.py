@@ -96,7 +96,7 @@ class MetricLogging(Callback):
 
         The resumed run then logs these steps at its regular step.
         """
-        if self.metrics.steps and not interrupted:
+        if self.metrics.totals.steps and not interrupted:
             self.act(state)
 
     def __exit__(self, *error: object) -> None:
@@ -120,20 +120,21 @@ class BadSteps(Callback):
     """
 
     failures: FailureMessages
-    last: StepResult | None = None
+    bad_result: StepResult | None = None
 
     def after_steps(self, result: StepResult, secs: float) -> None:
-        """Keeps the result."""
-        self.last = result
+        """Keeps the result if too many steps in a row were bad."""
+        if result.is_failure:
+            self.bad_result = result
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether too many steps in a row were bad."""
-        return self.last is not None and self.last.is_failure
+        return self.bad_result is not None
 
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Raises an `InputError` if too many steps in a row were bad."""
-        if self.last is not None and self.last.is_failure:
-            raise self.failures.bad_steps(self.last, state.step)
+        if self.bad_result is not None:
+            raise self.failures.bad_steps(self.bad_result, state.step)
 
 
 @dataclasses.dataclass(frozen=True)

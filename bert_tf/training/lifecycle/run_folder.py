@@ -288,23 +288,21 @@ class RunFolder:
         config = read_own(checkpoint, weights.CONFIG_FILE)
 
         # Facts that this run does not have are not compared.
-        own_facts = {
-            "do_lower_case": self.metadata.do_lower_case,
-            **self.metadata.facts,
-        }
-        if self.metadata.vocabulary is not None:
+        metadata = self.metadata
+        own_facts = {"do_lower_case": metadata.do_lower_case, **metadata.facts}
+        if metadata.vocabulary is not None:
             own_facts["vocabulary_sha256"] = weights.vocabulary_sha256(
-                self.metadata.vocabulary
+                metadata.vocabulary
             )
         own_facts = {
             key: value for key, value in own_facts.items() if value is not None
         }
 
         before = {
-            **{key: config.get(key) for key in self.metadata.config},
+            **{key: config.get(key) for key in metadata.config},
             **{key: facts.get(key) for key in own_facts},
         }
-        difference = first_difference(before, {**self.metadata.config, **own_facts})
+        difference = first_difference(before, {**metadata.config, **own_facts})
         if difference:
             name, old, new = difference
             raise InputError(

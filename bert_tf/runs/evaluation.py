@@ -1,6 +1,5 @@
 """Runs the model over a split, and computes the results of the task."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,38 +9,29 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.runs import batches, dev_split
-from bert_tf.runs.batches import ToBatch
 from bert_tf.runs.run_data import RunData, SplitData
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 from bert_tf.tasks.splits import RowCounts
 
 
-@dataclasses.dataclass
 class SplitEvaluator:
-    """Runs a model over the splits of a task.
+    """Runs the model of an objective over the splits of a task.
 
     Neither examples nor outputs are held in memory, except for `dev_split`.
 
     Attributes:
-        outputs: Converts a batch to the outputs of the model; see
-            `HeadObjective.outputs`.
+        parse: Converts serialized records to a batch.
         sampled: The rows for `dev_split.write_examples` of each split that was read,
             by the name of the split.
     """
 
-    data: RunData
-    outputs: ToBatch
-    parse: ToBatch
-    sampled: dict[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
-
-    _forwards: dict[bool, Any] = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, data: RunData, objective: Any) -> "SplitEvaluator":
-        """Returns the evaluator of the model of an objective."""
+    def __init__(self, data: RunData, objective: Any) -> None:
+        self.data = data
         skip_padding = objective.model.skip_padding
-        parse = batches.make_parser(data.task.table, data.sizes, skip_padding)
-        return cls(data, objective.outputs, parse)
+        self.parse = batches.make_parser(data.task.table, data.sizes, skip_padding)
+        self.sampled: dict[str, list[dict[str, Any]]] = {}
+        self._outputs = objective.outputs
+        self._forwards: dict[bool, Any] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
         """Returns the results of a split with labels, and its metrics with baselines."""
@@ -83,7 +73,7 @@ class SplitEvaluator:
         load = batches.make_loader(records, self.parse)
         has_cache = bool(records.caches)
         if has_cache not in self._forwards:
-            self._forwards[has_cache] = batches.traced_once(self.outputs, load)
+            self._forwards[has_cache] = batches.traced_once(self._outputs, load)
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
 
         # The examples are read again, and each one gets the outputs of its records.
@@ -115,10 +105,11 @@ class SplitEvaluator:
 
 
 def _check_finite(outputs: Sequence[Outputs], number: int, split: str) -> None:
-    for name, value in (item for output in outputs for item in output.items()):
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise InputError(
-                f"The model's {name} for example {number} of the {split} split are NaN "
-                "or infinite, so there is no prediction. Give precision=float32 or "
-                "other weights."
-            )
+    for output in outputs:
+        for name, value in output.items():
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise InputError(
+                    f"The model's {name} for example {number} of the {split} split are "
+                    "NaN or infinite, so there is no prediction. Give "
+                    "precision=float32 or other weights."
+                )

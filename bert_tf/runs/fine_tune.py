@@ -178,7 +178,7 @@ def run(
     if settings.features and (newest := folder.checkpoint_to_resume()):
         first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
     teacher_objective = teacher and _make_teacher(teacher, settings, trainer)
-    evaluator = SplitEvaluator.of(data, trainer.objective)
+    evaluator = SplitEvaluator(data, trainer.objective)
     step = 0 if phases.train else trainer.load_result(required=initialize is None)
     if check_only:
         data.report()

@@ -76,7 +76,7 @@ def checked_records(
     both = [*train_files, *eval_files]
 
     # The lengths of the manifest, unless they are given.
-    lengths = {**_recorded_lengths(both), **config.given_lengths}
+    lengths = _recorded_lengths(both) | config.given_lengths
     records = PretrainingRecords(
         train_files, eval_files, config=config, masks=None, **lengths
     )

@@ -101,11 +101,10 @@ def cache_teacher(
         "teacher_sha256": sha256_of_weights(teacher.model.config, teacher.variables),
     }
     name = split.split.name
-    title = f"{name} with the teacher"
     split.records.caches[TEACHER_LOGITS] = cache_outputs(
         settings,
         f"{name}-teacher",
-        title=title,
+        title=f"{name} with the teacher",
         outputs=logits_of,
         split=split,
         parse=parse,

@@ -329,8 +329,8 @@ def _evaluate_and_predict(
     if phases.predict and trainer.is_chief:
         predicted = split_results.predict(evaluator, folder, step)
         scores = Scores(
-            {**scores.values, **predicted.values},
-            {**scores.baselines, **predicted.baselines},
+            scores.values | predicted.values,
+            scores.baselines | predicted.baselines,
         )
     return scores
 

@@ -198,7 +198,7 @@ def _run(
     majority = functools.cache(lambda: majority_accuracies(trainer.objective, held_out))
 
     def evaluate() -> Metrics:
-        return {**trainer.evaluate(held_out, records=lookup), **majority()}
+        return trainer.evaluate(held_out, records=lookup) | majority()
 
     evaluates = phases.evaluate or runtime.eval_steps > 0
     if trainer.is_chief:

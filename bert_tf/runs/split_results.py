@@ -3,7 +3,6 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping
 
 from bert_tf.runs import dev_split
 from bert_tf.runs.evaluation import SplitEvaluator
@@ -25,7 +24,7 @@ class Scores:
     """
 
     values: Metrics = dataclasses.field(default_factory=dict)
-    baselines: Mapping[str, Metrics] = dataclasses.field(default_factory=dict)
+    baselines: dict[str, Metrics] = dataclasses.field(default_factory=dict)
 
 
 def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) -> Scores:
@@ -120,15 +119,15 @@ def conclude(
     )
     if writes:
         result.write(folder)
-    if writes and result.is_degenerate:
-        _LOGGER.warning(
-            "warning: the model is no better than a constant prediction: %s %.4f, and "
-            "%.4f if all predictions are the same. Try a lower learning rate, more "
-            "warm-up or another seed.",
-            metric,
-            value,
-            baseline,
-        )
+        if result.is_degenerate:
+            _LOGGER.warning(
+                "warning: the model is no better than a constant prediction: %s %.4f, "
+                "and %.4f if all predictions are the same. Try a lower learning rate, "
+                "more warm-up or another seed.",
+                metric,
+                value,
+                baseline,
+            )
     note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
     return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
 

@@ -322,9 +322,9 @@ class Trainer(Generic[ObjectiveT]):
         summaries = None
         if is_chief:
             summaries = Summaries(self._folder.path, state.step)
-            model = {"model": dict(self._folder.metadata.config)}
             settings = self._folder.settings(self.training)
-            summaries.write_hyperparameters({**settings, **model})
+            model = self._folder.metadata.config
+            summaries.write_hyperparameters({**settings, "model": model})
 
         total = None if budget else self._last_step
         logging = MetricLogging(

@@ -177,7 +177,7 @@ class CheckpointWriter:
 
         def write() -> None:
             with unfinished:
-                self._check_finite(step, {**arrays, **slots})
+                self._check_finite(step, arrays | slots)
                 self._write_weights(temporary, arrays, {"step": step})
                 path = os.path.join(temporary, OPTIMIZER_FILE)
                 files.write_bytes(path, safetensors_format.to_safetensors(slots))

@@ -210,7 +210,7 @@ class RunFolder:
         config = self.read_settings(weights.CONFIG_FILE)
         # A run of an older version has no values for newer settings; it used their
         # defaults.
-        settings = {**to_json_dict(TrainingConfig()), **self.read_settings()}
+        settings = to_json_dict(TrainingConfig()) | self.read_settings()
         difference = first_difference(
             config, dict(self.metadata.config)
         ) or first_difference(settings, own)

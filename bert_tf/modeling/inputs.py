@@ -131,7 +131,9 @@ def _find_problem(
 
     # The size of each axis, from the first input that has the axis.
     expected: dict[str, Any] = {}
-    for name in (name for name in names if inputs.get(name) is not None):
+    for name in names:
+        if inputs.get(name) is None:
+            continue
         dtype = _dtype(inputs[name])
         if "int" not in dtype and "float" not in dtype and dtype != "bool":
             return f"{name} is not a dense array or tensor of numbers"

@@ -139,9 +139,8 @@ class RunData:
     def warn_about_equal_sources(self) -> None:
         """Logs a warning for each split with the content of the train split."""
         (train,) = (data.split for data in self.splits["train"])
-        for split in (
-            data.split for kind in ("dev", "test") for data in self.splits[kind]
-        ):
+        for data in self.splits["dev"] + self.splits["test"]:
+            split = data.split
             if self._fingerprints[split.name] == self._fingerprints[train.name]:
                 _LOGGER.warning(
                     "warning: %s and %s have the same content, so the results on the "
@@ -271,16 +270,12 @@ class RunData:
 
     def _key(self, split: Split) -> dict[str, Any]:
         """Returns the values that identify the records of a split."""
-        further = {}
+        source = {"content": self._fingerprints[split.name], "limit": split.limit}
         if split.kind == "train" and self._unlabelled:
-            further["unlabelled_file"] = self._unlabelled.source.fingerprint()
+            source["unlabelled_file"] = self._unlabelled.source.fingerprint()
 
         return {
-            "source": {
-                "content": self._fingerprints[split.name],
-                "limit": split.limit,
-                **further,
-            },
+            "source": source,
             "split": split.name,
             "task": self.task.facts.of_records(),
             "features": [

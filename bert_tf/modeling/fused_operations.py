@@ -48,14 +48,19 @@ def with_gradient(function: Callable[..., Any], training: bool, *arguments: Any)
 
 
 def with_inverse(
-    function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
+    function: Callable[[Any], Any],
+    inverse: Callable[[Any], Any],
+    x: Any,
+    training: bool,
 ) -> Any:
     """Returns `function(x)` with the gradient `inverse`, whose own gradient is `function`."""
 
     def call(x: Any) -> tuple[Any, Callable[[Any], Any]]:
-        return function(x), functools.partial(with_inverse, inverse, function)
+        return function(x), functools.partial(
+            with_inverse, inverse, function, training=True
+        )
 
-    return with_gradient(call, True, x)
+    return with_gradient(call, training, x)
 
 
 def _column_sums(x: Any) -> Any:

@@ -123,11 +123,10 @@ def mask_rows(
         words = np.broadcast_to(column, ids.shape)  # [B, S]: each token is a word
         positions = _choose_tokens(config, keys, maskable, budget)
     else:
-        continues = vocabulary.continues[ids]
         words, chosen = _choose_units(
             config,
             keys,
-            continues=continues,
+            continues=vocabulary.continues[ids],
             maskable=maskable,
             first_sep=first_sep,
             budget=budget,

@@ -275,9 +275,8 @@ class _EncoderWithoutLists(keras.Model):
         self.built = True
 
     def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        outputs = self.encoder(inputs, training=False)
         return {
             name: value
-            for name, value in outputs.items()
+            for name, value in self.encoder(inputs, training=False).items()
             if not isinstance(value, list)
         }

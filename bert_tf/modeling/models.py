@@ -100,10 +100,9 @@ class BertTaskModel(BertBaseModel):
 
         Names and order are as in google-research/bert.
         """
-        variables = self.head.variables_by_name()
         return {
             f"{self._head_prefix}{name}": variable
-            for name, variable in variables.items()
+            for name, variable in self.head.variables_by_name().items()
         }
 
     def variables_by_name(self) -> Variables:

@@ -103,7 +103,8 @@ def training_batches(
     at_once = _rows_at_once(batch_size) if masks else batch_size
     dataset = dataset.batch(at_once, drop_remainder=True)
     dataset = dataset.map(to_examples, num_parallel_calls=2, deterministic=True)
-    dataset = dataset.rebatch(batch_size, drop_remainder=True) if masks else dataset
+    if masks:
+        dataset = dataset.rebatch(batch_size, drop_remainder=True)
     return dataset.prefetch(2)
 
 

@@ -88,8 +88,8 @@ def pretraining_dataset(
 
     def divide(batch: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         masked = masked_lm_targets(batch, settings.objective)
-        positions = masked["masked_lm_positions"]
         inputs = {name: batch[name] for name in _INPUTS}
+        inputs["masked_lm_positions"] = masked["masked_lm_positions"]
 
         targets = {"masked_lm_logits": masked["masked_lm_ids"]}
         weights = {"masked_lm_logits": masked["masked_lm_weights"]}
@@ -97,7 +97,7 @@ def pretraining_dataset(
             labels = batch["next_sentence_labels"]  # [B, 1]
             targets["next_sentence_logits"] = labels
             weights["next_sentence_logits"] = tf.ones_like(labels[:, 0], tf.float32)
-        return {**inputs, "masked_lm_positions": positions}, targets, weights
+        return inputs, targets, weights
 
     return tf.data.Dataset.range(1).flat_map(batches).map(divide).prefetch(2)
 

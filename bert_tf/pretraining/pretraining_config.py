@@ -96,10 +96,9 @@ class PretrainingRecords:
 
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
         """Returns the sizes of the records, as `batches.training_batches` takes them."""
-        vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {
             "S": self.max_seq_length,
             "P": self.max_predictions_per_seq,
-            "V": vocab_size,
+            "V": self.masks.vocabulary.size if self.masks else config.vocab_size,
             "T": config.type_vocab_size,
         }

@@ -82,11 +82,10 @@ def checked_records(
     )
     architecture.check_length(records.max_seq_length)
 
-    sha256 = vocabulary.sha256 if vocabulary else None
     check_manifests(
         both,
         architecture.vocab_size,
-        vocabulary_sha256=sha256,
+        vocabulary_sha256=vocabulary.sha256 if vocabulary else None,
         do_lower_case=do_lower_case,
         objective=config.objective,
     )
@@ -201,10 +200,9 @@ def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
 
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
     """Returns the manifests next to records that list one of them, or no shards."""
-    manifests = manifests_next_to(paths)
     return [
         manifest
-        for manifest in manifests
+        for manifest in manifests_next_to(paths)
         if not manifest.shards or any(map(manifest.find_shard, paths))
     ]
 

@@ -354,11 +354,10 @@ def _run_folder(
         facts=facts,
         uncompared_facts=data.notes,
     )
-    overwrite = phases.train and model.overwrite
     return RunFolder(
         model.output_dir or "",
         metadata,
-        overwrite,
+        phases.train and model.overwrite,
         outputs=task.output_files,
         identity=_identity(data, model, settings, teacher),
     )

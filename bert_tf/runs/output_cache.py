@@ -87,8 +87,7 @@ class FeatureCache:
             InputError: The folder contains the cache of other data or another encoder,
                 a shard is damaged, the disk is full, or a hidden state is not finite.
         """
-        busy = f"Another run computes {self.folder}."
-        with self._workspace.locked(busy, wait=True):
+        with self._workspace.locked(f"Another run computes {self.folder}.", wait=True):
             # The shards that another run, or an earlier one, has not completed.
             checksums = self._checksums()
             shards = range(len(self._bounds) - 1)
@@ -241,7 +240,6 @@ def cache_features(
     name = "-".join(
         [split.split.name, *map(str, numbers), *(["mean"] if pools else [])]
     )
-    shape = (1 if pools else None, len(numbers), model.config.hidden_size)
     split.records.caches[CACHED_FEATURES] = cache_outputs(
         settings,
         name,
@@ -250,7 +248,7 @@ def cache_features(
         split=split,
         parse=parse,
         key=key,
-        shape=shape,
+        shape=(1 if pools else None, len(numbers), model.config.hidden_size),
     )
 
 

@@ -247,11 +247,10 @@ class RunData:
         # Threads encode the examples while they are read.
         counts = RowCounts()
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
-        encode = functools.partial(self._encode, split.kind)
         records = record_files.write(
             temporary,
             self._training_examples(split, counts),
-            encode=encode,
+            encode=functools.partial(self._encode, split.kind),
             table=self.task.table,
             key=key,
             notes=counts.notes,

@@ -453,7 +453,6 @@ class Trainer(Generic[ObjectiveT]):
         self, iterator: Any, failures: FailureMessages, is_part: bool
     ) -> RunSteps:
         """Returns a function that runs steps and converts their errors to messages."""
-        parts = self._workers.count if is_part else 1
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
@@ -463,7 +462,7 @@ class Trainer(Generic[ObjectiveT]):
                     steps=steps,
                     bad_in_a_row=state.bad_steps,
                     elapsed_secs=state.elapsed_secs,
-                    parts=parts,
+                    parts=self._workers.count if is_part else 1,
                 )
 
         return run_steps

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from bert_tf.errors import InputError
-from bert_tf.modeling.fused_operations import with_gradient
+from bert_tf.modeling.fused_operations import ResultAndGradient, with_gradient
 
 _SLOPE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
@@ -25,7 +25,7 @@ def gelu(x: Any, training: bool) -> Any:
     Source: google-research/bert `modeling.gelu`.
     """
 
-    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any) -> ResultAndGradient:
         square = ops.square(x)
         z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
         # The sigmoid is faster and more accurate in float32 than in float16 or
@@ -53,7 +53,7 @@ def gelu_exact(x: Any, training: bool) -> Any:
     section 2.
     """
 
-    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any) -> ResultAndGradient:
         z = ops.multiply(ops.cast(x, "float32"), math.sqrt(0.5))
         # `ops.gelu` computes erfc, which takes ten times as long as erf on a CPU.
         p = ops.cast(ops.multiply(ops.add(ops.erf(z), 1.0), 0.5), x.dtype)

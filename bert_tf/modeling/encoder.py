@@ -16,6 +16,7 @@ from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import (
     Dense,
     DropoutSeeds,
+    Shape,
     Variables,
     variable_tensor,
     variables_of_layers,
@@ -144,7 +145,7 @@ class BertEncoder(BertBaseModel):
         ]
 
     @property
-    def output_shape(self) -> tuple[int | None, ...]:
+    def output_shape(self) -> Shape:
         """Shape of `sequence_output`, which `summary` prints."""
         return (None, None, self.config.hidden_size)
 

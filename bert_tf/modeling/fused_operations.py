@@ -23,6 +23,8 @@ from keras import ops
 
 _HALF_BITS = 2.0**12
 _RATE_STEPS = 2048
+# The result of a function, and the function of its gradient; see `with_gradient`.
+ResultAndGradient = tuple[Any, Callable[..., Any]]
 
 
 def with_gradient(function: Callable[..., Any], training: bool, *arguments: Any) -> Any:
@@ -35,7 +37,7 @@ def with_gradient(function: Callable[..., Any], training: bool, *arguments: Any)
         return function(*arguments)[0]
 
     @ops.custom_gradient
-    def call(*arguments: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(*arguments: Any) -> ResultAndGradient:
         result, gradient = function(*arguments)
 
         def gradient_of_upstream(*arguments: Any, upstream: Any = None) -> Any:
@@ -55,7 +57,7 @@ def with_inverse(
 ) -> Any:
     """Returns `function(x)` with the gradient `inverse`, whose own gradient is `function`."""
 
-    def call(x: Any) -> tuple[Any, Callable[[Any], Any]]:
+    def call(x: Any) -> ResultAndGradient:
         return function(x), functools.partial(
             with_inverse, inverse, function, training=True
         )
@@ -71,7 +73,7 @@ def _column_sums(x: Any) -> Any:
 def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
     """Computes `x @ kernel + bias`: [N, I] @ [I, O] + [O] -> [N, O], all of the dtype of `x`."""
 
-    def call(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any, kernel: Any, bias: Any) -> ResultAndGradient:
         def gradient(dy: Any) -> tuple[Any, Any, Any]:
             dx = ops.matmul(dy, ops.transpose(kernel, (1, 0)))
             return dx, ops.matmul(ops.transpose(x, (1, 0)), dy), _column_sums(dy)
@@ -88,7 +90,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
     and the result are float32.
     """
 
-    def call(x: Any, table: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any, table: Any, bias: Any) -> ResultAndGradient:
         def gradient(dy: Any) -> tuple[Any, Any, Any]:
             narrow = ops.cast(dy, x.dtype)
             # This order of the factors gives [V, H] directly, without a transpose of
@@ -105,7 +107,7 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 def softmax(scores: Any, training: bool) -> Any:
     """Computes the softmax over the last axis in float32; the result has the dtype of `scores`."""
 
-    def call(scores: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(scores: Any) -> ResultAndGradient:
         y = ops.cast(ops.softmax(ops.cast(scores, "float32"), axis=-1), scores.dtype)
 
         def gradient(dy: Any) -> Any:
@@ -130,7 +132,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     added to the variance. The result has the shape [N, H] and the float dtype of `x`.
     """
 
-    def call(x: Any, gamma: Any, beta: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any, gamma: Any, beta: Any) -> ResultAndGradient:
         wide = ops.cast(x, "float32")
         centered = ops.subtract(wide, ops.mean(wide, axis=-1, keepdims=True))
         variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)  # [N, 1]
@@ -181,7 +183,7 @@ def attention(
     def drop(x: Any) -> Any:
         return x if keep is None else ops.multiply(x, ops.cast(keep, x.dtype))
 
-    def call(query: Any, key: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(query: Any, key: Any, value: Any) -> ResultAndGradient:
         products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
         # In low precision, a scaled query would be rounded once more.
         scores = ops.multiply(products, inverse) + bias

@@ -189,7 +189,7 @@ def run(
         _write_records(data, trainer, folder.path, removes_result=phases.train)
         if phases.train:
             if teacher and teacher_objective:
-                _cache_teacher(teacher, teacher_objective, evaluator, trainer)
+                cache_teacher(teacher, teacher_objective, evaluator, trainer)
                 del teacher_objective  # frees its memory
             if settings.features:
                 _cache_features(settings.features, evaluator, trainer, first_step)
@@ -269,24 +269,6 @@ def _write_records(
         files.remove(os.path.join(folder, RESULTS))
     with trainer.chief_first():
         data.write_all_records()
-
-
-def _cache_teacher(
-    teacher: Teacher,
-    objective: HeadObjective,
-    evaluator: SplitEvaluator,
-    trainer: Trainer[Any],
-) -> None:
-    """Computes the outputs of the teacher for the records of the train split."""
-    (split,) = evaluator.data.splits["train"]
-    with trainer.chief_first():
-        cache_teacher(
-            teacher.cache,
-            objective,
-            split=split,
-            parse=evaluator.parse,
-            precision=trainer.training.precision,
-        )
 
 
 def _cache_features(

@@ -255,7 +255,8 @@ class RunFolder:
         names = []
         if trains:
             names = ["metrics.jsonl", "best", TRAINING_FILE]
-            names += ["checkpoints"] if self.checkpoints() else []
+            if self.checkpoints():
+                names.append("checkpoints")
             config = os.path.join(self.path, weights.CONFIG_FILE)
             if not files.exists(config) or (
                 json_files.read(config) != dict(self.metadata.config)
@@ -268,11 +269,9 @@ class RunFolder:
         # Evaluation alone and a run that ended early write files too, and leave the
         # lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
-            names += [
-                "eval_results.txt",
-                *self._outputs,
-                *(self._events() if trains else ()),
-            ]
+            names += ["eval_results.txt", *self._outputs]
+            if trains:
+                names += self._events()
 
         if not self._contains_run():  # the chief may have written it meanwhile
             self._workspace.check_owned((), names)

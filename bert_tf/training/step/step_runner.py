@@ -244,13 +244,16 @@ class StepRunner:
         elapsed = (
             tf.timestamp() - start if self._config.time_budget_secs else tf.zeros([])
         )
-        arguments = (_without_origin(batch), step, tf.cast(elapsed, tf.float32))
-        replica_step = functools.partial(self._replica_step, parts=parts)
-        results = self._strategy.run(replica_step, args=arguments)
-        return self._of_first_replica(results)
+        return self._run_on_replicas(
+            functools.partial(self._replica_step, parts=parts),
+            _without_origin(batch),
+            step,
+            tf.cast(elapsed, tf.float32),
+        )
 
-    def _of_first_replica(self, results: Any) -> Any:
-        """Returns the values of the first replica; totals are equal on all replicas."""
+    def _run_on_replicas(self, function: Any, *arguments: Any) -> Any:
+        """Returns the results of the first replica; totals are equal on all replicas."""
+        results = self._strategy.run(function, args=arguments)
         first = self._strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: first(value)[0], results)
 
@@ -387,9 +390,7 @@ class StepRunner:
         tf.cond(first(finite)[0], apply, skip)
 
     def _evaluate_on_replicas(self, batch: Tensors) -> tuple[Tensors, ...]:
-        return self._of_first_replica(
-            self._strategy.run(self._replica_evaluate, args=(batch,))
-        )
+        return self._run_on_replicas(self._replica_evaluate, batch)
 
     def _replica_evaluate(self, batch: Tensors) -> tuple[Tensors, ...]:
         context = tf.distribute.get_replica_context()

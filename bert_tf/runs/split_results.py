@@ -6,9 +6,9 @@ import os
 
 from bert_tf.runs import dev_split
 from bert_tf.runs.evaluation import SplitEvaluator
-from bert_tf.runs.run_data import SplitData
 from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
+from bert_tf.tasks.splits import Split
 from bert_tf.tasks.task import RESULTS
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.summaries import write_results
@@ -36,13 +36,14 @@ def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) ->
     splits = evaluator.data.splits["dev"]
     values: Metrics = {"global_step": step}
     baselines = {}
-    for number, split in enumerate(splits):
-        results, metrics = evaluator.score(split)
+    for number, data in enumerate(splits):
+        split = data.split
+        results, metrics = evaluator.score(data)
         if number == 0 and "loss" in metrics:
             # google-research/bert writes the loss twice.
             values["loss"] = metrics["loss"]
         values |= _by_result_name(split, metrics)
-        baselines[split.split.name] = _baseline(evaluator, split, results)
+        baselines[split.name] = _baseline(evaluator, split, results)
         if writes:
             _write_report(folder, split, results)
     if writes:
@@ -60,22 +61,21 @@ def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
     splits = evaluator.data.splits["test"]
     values: Metrics = {}
     baselines = {}
-    for split in splits:
+    for data in splits:
+        split = data.split
         # The metrics of earlier predictions may be those of another file.
-        names = [
-            f"{split.split.result_name(stem)}.txt" for stem in ("results", "report")
-        ]
-        if split.split.kind == "dev":
+        names = [f"{split.result_name(stem)}.txt" for stem in ("results", "report")]
+        if split.kind == "dev":
             names += [RESULTS, _errors_file(split)]
         for name in names:
             files.remove(os.path.join(folder, name))
 
-        results = evaluator.write(split, folder)
+        results = evaluator.write(data, folder)
         metrics = with_baselines(results) if results.scores_predictions else {}
         if not metrics:
             continue
         values |= _by_result_name(split, metrics)
-        baselines[split.split.name] = _baseline(evaluator, split, results)
+        baselines[split.name] = _baseline(evaluator, split, results)
         _write_report(folder, split, results)
 
     if values:
@@ -132,13 +132,11 @@ def conclude(
     return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
 
 
-def _by_result_name(split: SplitData, metrics: Metrics) -> Metrics:
-    return {split.split.result_name(name): value for name, value in metrics.items()}
+def _by_result_name(split: Split, metrics: Metrics) -> Metrics:
+    return {split.result_name(name): value for name, value in metrics.items()}
 
 
-def _baseline(
-    evaluator: SplitEvaluator, split: SplitData, results: TaskResults
-) -> Metrics:
+def _baseline(evaluator: SplitEvaluator, split: Split, results: TaskResults) -> Metrics:
     """Returns the metrics of a constant prediction; {} with a warning if one is not defined."""
     metric = evaluator.data.task.best_by[0]
     reason = results.undefined(metric)
@@ -147,20 +145,20 @@ def _baseline(
     _LOGGER.warning(
         "warning: %s has %s, so %s is not defined: the value 0 does not show how good "
         "the model is. Give another %s file.",
-        split.split.source.name,
+        split.source.name,
         reason,
         metric,
-        split.split.kind,
+        split.kind,
     )
     return {}
 
 
-def _write_report(folder: str, split: SplitData, results: TaskResults) -> None:
+def _write_report(folder: str, split: Split, results: TaskResults) -> None:
     """Writes the report and, for a dev split, the worst errors."""
     if report := results.report():
-        name = f"{split.split.result_name('report')}.txt"
+        name = f"{split.result_name('report')}.txt"
         files.write_text(os.path.join(folder, name), report)
-    if split.split.kind != "dev":
+    if split.kind != "dev":
         return
     path = os.path.join(folder, _errors_file(split))
     files.remove(path)  # that of an earlier evaluation
@@ -168,5 +166,5 @@ def _write_report(folder: str, split: SplitData, results: TaskResults) -> None:
         files.write_text(path, "".join(errors))
 
 
-def _errors_file(split: SplitData) -> str:
-    return f"{split.split.with_suffix('errors')}.jsonl"
+def _errors_file(split: Split) -> str:
+    return f"{split.with_suffix('errors')}.jsonl"

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, Path
-from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.batches import training_batches
 from bert_tf.pretraining.pretraining_config import PretrainingConfig
@@ -69,8 +68,7 @@ def pretraining_dataset(
         config=settings,
         architecture=config,
         masking=masking or MaskingConfig(),
-        vocabulary=Vocabulary.of(tokenizer) if tokenizer else None,
-        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
+        tokenizer=tokenizer,
     )
 
     # Keras may start to read several times. A shuffled dataset has another order each

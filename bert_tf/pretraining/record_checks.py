@@ -25,6 +25,7 @@ from bert_tf.storage.manifest import (
     list_shards,
     manifests_next_to,
 )
+from bert_tf.tokenization import BertTokenizer
 
 _LOGGER = logging.getLogger(__name__)
 # For each feature with bounds: the number of allowed values, from 0 on, or its key in
@@ -49,8 +50,7 @@ def checked_records(
     config: PretrainingConfig,
     architecture: BertConfig,
     masking: MaskingConfig,
-    vocabulary: Vocabulary | None,
-    do_lower_case: bool | None,
+    tokenizer: BertTokenizer | None,
 ) -> PretrainingRecords:
     """Finds the record files of a run, and compares their manifests with its model.
 
@@ -63,14 +63,14 @@ def checked_records(
             evaluate on the files for training.
         masking: Which tokens of unmasked records are masked. Its
             `max_predictions_per_seq` is ignored.
-        vocabulary: Required for unmasked records.
-        do_lower_case: Whether the run lower-cases text; None without a vocabulary.
+        tokenizer: That of the run, for comparisons; required for unmasked records.
 
     Raises:
         InputError: A pattern matches no file, only some records are unmasked, the
             sequences are too long for the model, or the records do not suit the
             vocabulary, the casing, the objective or the settings of the masks.
     """
+    vocabulary = Vocabulary.of(tokenizer) if tokenizer else None
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
     both = [*train_files, *eval_files]
@@ -86,7 +86,7 @@ def checked_records(
         both,
         architecture.vocab_size,
         vocabulary_sha256=vocabulary.sha256 if vocabulary else None,
-        do_lower_case=do_lower_case,
+        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
         objective=config.objective,
     )
 

@@ -192,7 +192,7 @@ class HeldOutEvaluation(Callback):
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether there were `max_evals` evaluations after the best one."""
-        return state.best.stops_training(self.max_evals)
+        return 0 < self.max_evals <= state.best.evals_since
 
     def act(self, state: RunState) -> None:
         """Evaluates on all data sets, and saves the weights if they are the best."""

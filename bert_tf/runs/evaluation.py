@@ -49,7 +49,7 @@ class SplitEvaluator:
             )
         return results, values
 
-    def write(self, split: SplitData, folder: str) -> TaskResults:
+    def write(self, split: SplitData) -> TaskResults:
         """Writes the predictions for a split; raises `InputError` if an output is not finite."""
         results = self.data.task.make_results(split.split)
         batch_size = self.data.config.predict_batch_size
@@ -57,7 +57,7 @@ class SplitEvaluator:
         decoded = (
             (example, results.decode(example, outputs)) for example, outputs in pairs
         )
-        results.write(folder, decoded)
+        results.write(self.data.folder, decoded)
         return results
 
     def _outputs_of(

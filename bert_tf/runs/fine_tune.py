@@ -186,7 +186,7 @@ def run(
 
     with trainer.locked_folder():
         # Cache the outputs of models that do not change, and train.
-        _write_records(data, trainer, folder.path, removes_result=phases.train)
+        _write_records(data, trainer, removes_result=phases.train)
         if phases.train:
             if teacher and teacher_objective:
                 cache_teacher(teacher, teacher_objective, evaluator, trainer)
@@ -196,10 +196,8 @@ def run(
             step = task_training.train(trainer, evaluator, settings)
 
         # Evaluate, predict, and write the results.
-        scores = _evaluate_and_predict(phases, evaluator, trainer, folder.path, step)
-        summary = split_results.conclude(
-            scores, evaluator, folder.path, trainer.is_chief
-        )
+        scores = _evaluate_and_predict(phases, evaluator, trainer, step)
+        summary = split_results.conclude(scores, evaluator, trainer.is_chief)
     data.report_warnings()  # again, next to the results
     return PhaseResults(scores.values, summary, trainer.is_chief)
 
@@ -256,9 +254,7 @@ def _make_teacher(
     return objective
 
 
-def _write_records(
-    data: RunData, trainer: Trainer[Any], folder: str, removes_result: bool
-) -> None:
+def _write_records(data: RunData, trainer: Trainer[Any], removes_result: bool) -> None:
     """Moves the records of all splits to the folder.
 
     After the chief, another process moves only the records that it does not find,
@@ -266,7 +262,7 @@ def _write_records(
     """
     # The result of an earlier run must not be taken for that of this run.
     if removes_result and trainer.is_chief:
-        files.remove(os.path.join(folder, RESULTS))
+        files.remove(os.path.join(data.folder, RESULTS))
     with trainer.chief_first():
         data.write_all_records()
 
@@ -298,7 +294,6 @@ def _evaluate_and_predict(
     phases: RunPhases,
     evaluator: SplitEvaluator,
     trainer: Trainer[Any],
-    folder: str,
     step: int,
 ) -> Scores:
     """Returns the results of the dev splits, and of test splits with labels."""
@@ -307,9 +302,9 @@ def _evaluate_and_predict(
     same_splits = phases.predict and splits["dev"] == splits["test"]
     scores = Scores()
     if phases.evaluate and not same_splits:
-        scores = split_results.evaluate(evaluator, folder, step, trainer.is_chief)
+        scores = split_results.evaluate(evaluator, step, trainer.is_chief)
     if phases.predict and trainer.is_chief:
-        predicted = split_results.predict(evaluator, folder, step)
+        predicted = split_results.predict(evaluator, step)
         scores = Scores(
             scores.values | predicted.values,
             scores.baselines | predicted.baselines,

@@ -27,12 +27,13 @@ class Scores:
     baselines: dict[str, Metrics] = dataclasses.field(default_factory=dict)
 
 
-def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) -> Scores:
+def evaluate(evaluator: SplitEvaluator, step: int, writes: bool) -> Scores:
     """Evaluates on all dev splits, and writes eval_results.txt and the reports.
 
     If the first split has a suffix, the names of both files end with it. A process with
     `writes` False writes no files.
     """
+    folder = evaluator.data.folder
     splits = evaluator.data.splits["dev"]
     values: Metrics = {"global_step": step}
     baselines = {}
@@ -52,12 +53,13 @@ def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) ->
     return Scores(values, baselines)
 
 
-def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
+def predict(evaluator: SplitEvaluator, step: int) -> Scores:
     """Writes the predictions for all test splits, and returns their metrics, if any.
 
     The metrics are also written to eval_results.txt or, for splits of the kind "test",
     to test_results.txt.
     """
+    folder = evaluator.data.folder
     splits = evaluator.data.splits["test"]
     values: Metrics = {}
     baselines = {}
@@ -70,7 +72,7 @@ def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
         for name in names:
             files.remove(os.path.join(folder, name))
 
-        results = evaluator.write(data, folder)
+        results = evaluator.write(data)
         metrics = with_baselines(results) if results.scores_predictions else {}
         if not metrics:
             continue
@@ -85,24 +87,22 @@ def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
     return Scores(values, baselines)
 
 
-def conclude(
-    scores: Scores, evaluator: SplitEvaluator, folder: str, is_chief: bool
-) -> str:
+def conclude(scores: Scores, evaluator: SplitEvaluator, is_chief: bool) -> str:
     """Returns the metric that selects the best weights as a sentence, or "".
 
     The chief writes examples of the first dev split, and results.json if it has a
     result, with a warning if the model is no better than a constant prediction.
     """
-    task = evaluator.data.task
-    splits = evaluator.data.splits
+    data = evaluator.data
+    task = data.task
     # The split to predict has results if it has labels.
-    evaluated = [*splits["dev"], *(splits["test"] if scores.values else ())]
+    evaluated = data.splits["dev"] + (data.splits["test"] if scores.values else [])
     if not evaluated:
         return ""
     split, (metric, sign) = evaluated[0].split, task.best_by
     writes = is_chief and split.kind == "dev"
     if writes:
-        dev_split.write_examples(folder, evaluator.sampled[split.name])
+        dev_split.write_examples(data.folder, evaluator.sampled[split.name])
 
     name = split.result_name(metric)
     if name not in scores.values:
@@ -118,7 +118,7 @@ def conclude(
         results=scores.values,
     )
     if writes:
-        result.write(folder)
+        result.write(data.folder)
         if result.is_degenerate:
             _LOGGER.warning(
                 "warning: the model is no better than a constant prediction: %s %.4f, "

@@ -57,8 +57,7 @@ def training_step_flops(
     """
     # Products of two numbers in the forward pass.
     hidden = config.hidden_size
-    wide = config.intermediate_size
-    dense = 4 * hidden * hidden + 2 * hidden * wide
+    dense = 4 * hidden * hidden + 2 * hidden * config.intermediate_size
     block = batch_size * length * (dense + 2 * length * hidden)
     head = batch_size * predictions * (hidden * hidden + config.vocab_size * hidden)
     pooled = batch_size * (hidden * hidden + 2 * hidden * next_sentence)

@@ -162,7 +162,6 @@ class BertEncoder(BertBaseModel):
         )  # [B, S, H]
         # [B, 1, 1, S] or [B, 1, S, S]
         bias = attention_bias(mask, self.config.attention, self.compute_dtype)
-        outputs: dict[str, Any] = {"embedding_output": hidden}
 
         # The blocks compute rows, one for each token or each position.
         skips_padding = self.skip_padding and not attention_maps
@@ -188,9 +187,12 @@ class BertEncoder(BertBaseModel):
                 maps.append(map_)
             states.append(layout.to_batch(rows))  # [B, S, H]
 
-        outputs["encoder_outputs"] = states
-        outputs["sequence_output"] = states[-1]
-        outputs["pooled_output"] = self.pooler(states[-1][:, 0])  # [B, H]
+        outputs: dict[str, Any] = {
+            "embedding_output": hidden,
+            "encoder_outputs": states,
+            "sequence_output": states[-1],
+            "pooled_output": self.pooler(states[-1][:, 0]),  # [B, H]
+        }
         if attention_maps:
             outputs["attention_maps"] = maps
         return outputs

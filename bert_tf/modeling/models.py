@@ -483,9 +483,10 @@ def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
     Names, order and shapes are as in `variables_by_name`. The updates of LoRA are added
     to the kernels.
     """
-    dense = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
     merged = {
-        layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank
+        layer.kernel.path: layer.merged_kernel()
+        for layer in model._flatten_layers()
+        if isinstance(layer, Dense) and layer.lora_rank
     }
 
     return {

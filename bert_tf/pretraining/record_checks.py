@@ -16,7 +16,11 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
+from bert_tf.pretraining.pretraining_config import (
+    LENGTHS,
+    PretrainingConfig,
+    PretrainingRecords,
+)
 from bert_tf.record_format import Sizes
 from bert_tf.storage import files, tfrecords
 from bert_tf.storage.manifest import (
@@ -193,9 +197,8 @@ def check_manifests(
 
 def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
     """Returns the lengths of records in their manifest; {} without one."""
-    names = ("max_seq_length", "max_predictions_per_seq")
     facts = next((manifest.facts for manifest in _manifests_of(paths)), {})
-    return {name: facts[name] for name in names if facts.get(name) is not None}
+    return {name: facts[name] for name in LENGTHS if facts.get(name) is not None}
 
 
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:

@@ -332,7 +332,7 @@ def _run_folder(
         uncompared_facts=data.notes,
     )
     return RunFolder(
-        model.output_dir or "",
+        data.folder,
         metadata,
         phases.train and model.overwrite,
         outputs=task.output_files,

@@ -83,10 +83,10 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
     """
     if value == BALANCED:
         return {}
-    if not isinstance(value, str):
-        pairs = [f"{label}={weight}" for label, weight in value.items()]
-    else:
+    if isinstance(value, str):
         pairs = value.split(",")
+    else:
+        pairs = [f"{label}={weight}" for label, weight in value.items()]
 
     weights: dict[str, float] = {}
     for pair in pairs:

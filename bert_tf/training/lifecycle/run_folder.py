@@ -137,10 +137,10 @@ class RunFolder:
         """
         parent = os.path.join(self.path, "checkpoints")
         names = files.list_folder(parent) if tf.io.gfile.isdir(parent) else []
-        names = [name for name in names if CHECKPOINT_NAME.match(name)]
-        return [
-            os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)
+        paths = [
+            os.path.join(parent, name) for name in names if CHECKPOINT_NAME.match(name)
         ]
+        return sorted(paths, key=step_of_checkpoint)
 
     def latest_checkpoint(self) -> str | None:
         """Returns the newest valid checkpoint, or None.
@@ -211,9 +211,9 @@ class RunFolder:
         # A run of an older version has no values for newer settings; it used their
         # defaults.
         settings = to_json_dict(TrainingConfig()) | self.read_settings()
-        difference = first_difference(
-            config, dict(self.metadata.config)
-        ) or first_difference(settings, own)
+        difference = first_difference(config, self.metadata.config) or first_difference(
+            settings, own
+        )
         if difference is None:
             return
 

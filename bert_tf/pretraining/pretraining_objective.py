@@ -161,7 +161,9 @@ def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
     for batch in batches:
         targets = masked_lm_targets(batch, objective.kind)
         _count(
-            counts["masked_lm"], targets["masked_lm_ids"], targets["masked_lm_weights"]
+            counts["masked_lm"],
+            targets["masked_lm_ids"],
+            np.ravel(targets["masked_lm_weights"]),
         )
         if objective.predicts_next_sentence:
             _count(counts["next_sentence"], batch["next_sentence_labels"])
@@ -174,8 +176,7 @@ def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
 
 
 def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
-    """Adds the weights of ids to `counts`, in place."""
-    weights = None if weights is None else np.ravel(weights)
+    """Adds the weights of N ids, [N] or by default 1 each, to `counts`, in place."""
     counts += np.bincount(np.ravel(ids), weights, minlength=len(counts))
 
 

@@ -61,7 +61,7 @@ class SplitEvaluator:
         return results
 
     def _outputs_of(
-        self, split: SplitData, description: str, batch_size: int, finite: bool = False
+        self, data: SplitData, description: str, batch_size: int, finite: bool = False
     ) -> Iterator[tuple[Any, list[Outputs]]]:
         """Yields each example of a split, in order, with its outputs.
 
@@ -69,7 +69,7 @@ class SplitEvaluator:
         """
         # The outputs of each record, in the order of the file. Batches with hidden
         # states from a cache have other features, so another function is traced.
-        records = split.records
+        split, records = data.split, data.records
         load = batches.make_loader(records, self.parse)
         has_cache = bool(records.caches)
         if has_cache not in self._forwards:
@@ -78,27 +78,27 @@ class SplitEvaluator:
 
         # The examples are read again, and each one gets the outputs of its records.
         per_example = records.index.records_per_example
-        rows = self.sampled[split.split.name] = []
-        chosen = dev_split.choose_examples(split.num_examples)
+        rows = self.sampled[split.name] = []
+        chosen = dev_split.choose_examples(data.num_examples)
         number = 0
-        title = f"{description} {split.split.name}"
-        with Progress(title, split.num_examples, "examples") as shown:
-            examples = self.data.task.read(split.split, RowCounts())
+        title = f"{description} {split.name}"
+        with Progress(title, data.num_examples, "examples") as shown:
+            examples = self.data.task.read(split, RowCounts())
             for number, example in enumerate(examples, start=1):
-                if number > split.num_examples:
+                if number > data.num_examples:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])
                 values = list(itertools.islice(outputs, count))
                 if number - 1 in chosen:
                     rows.append(self.data.task.as_row(example))
                 if finite:
-                    _check_finite(values, number, split.split.name)
+                    _check_finite(values, number, split.name)
                 yield example, values
                 shown.update(1)
 
-        if number != split.num_examples:
+        if number != data.num_examples:
             raise InputError(
-                f"{split.split.source.name} does not have {split.num_examples} "
+                f"{split.source.name} does not have {data.num_examples} "
                 "examples any more. Run the command again, without changing the file "
                 "meanwhile."
             )

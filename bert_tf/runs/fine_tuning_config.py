@@ -204,9 +204,7 @@ class DistillationConfig:
     def layers(self) -> tuple[int, ...]:
         """`init_layers` as integers; () if they are not given, or not numbers."""
         texts = [str(layer).strip() for layer in self.init_layers or ()]
-        return (
-            tuple(map(int, texts)) if all(layer.isdecimal() for layer in texts) else ()
-        )
+        return tuple(map(int, texts)) if all(map(str.isdecimal, texts)) else ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -67,6 +67,7 @@ class FeatureCache:
         self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
+        self._shards = range(len(firsts))
 
         self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
@@ -90,8 +91,7 @@ class FeatureCache:
         with self._workspace.locked(f"Another run computes {self.folder}.", wait=True):
             # The shards that another run, or an earlier one, has not completed.
             checksums = self._checksums()
-            shards = range(len(self._bounds) - 1)
-            missing = [shard for shard in shards if _name(shard) not in checksums]
+            missing = [shard for shard in self._shards if _name(shard) not in checksums]
             if not missing:
                 return
 
@@ -118,8 +118,7 @@ class FeatureCache:
         """Returns the checksums of the complete shards, by file name."""
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
-            names = map(_name, range(len(self._bounds) - 1))
-            self._workspace.check_owned([_LOCK_FILE], names)
+            self._workspace.check_owned([_LOCK_FILE], map(_name, self._shards))
             return {}
 
         # The cache of other data, or of another encoder, is not replaced.

@@ -198,27 +198,28 @@ class HeldOutEvaluation(Callback):
         """Evaluates on all data sets, and saves the weights if they are the best."""
         if not self.evaluations:
             return
+        step = state.step
         first = next(iter(self.evaluations))
-        with self.failures.explain(state.step):
+        with self.failures.explain(step):
             for name, evaluate in self.evaluations.items():
                 values = evaluate()
                 text = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
-                _LOGGER.info("step %d, %s: %s", state.step, name, text)
-                log(self.summaries, name, state.step, values)
+                _LOGGER.info("step %d, %s: %s", step, name, text)
+                log(self.summaries, name, step, values)
                 self.results[name] = values
             if self.held_out.samples is not None and self.summaries is not None:
                 samples = self.held_out.samples()
-                self.summaries.write_text(first, state.step, "samples", samples)
+                self.summaries.write_text(first, step, "samples", samples)
                 if (image := self.held_out.image()) is not None:
-                    self.summaries.write_image(first, state.step, "confusion", image)
+                    self.summaries.write_image(first, step, "confusion", image)
                 self.summaries.flush()
 
         # The first data set selects the best weights.
         metric, sign = self.best_by
         values = self.results[first]
-        is_best = state.best.update(state.step, values[metric], sign)
+        is_best = state.best.update(step, values[metric], sign)
         if is_best and self.writer is not None:
-            self.writer.save_best(state.step, values)
+            self.writer.save_best(step, values)
 
 
 @dataclasses.dataclass

@@ -82,11 +82,10 @@ class StepRunner:
         self._objective = objective
         self._config = config
         self._strategy = make_strategy(runtime)
-        self._accumulation_steps = runtime.gradient_accumulation_steps
-        self._debug_nans = runtime.debug_nans
+        self._runtime = runtime
         size = config.global_batch_size
         replicas = self._strategy.num_replicas_in_sync
-        steps = self._accumulation_steps
+        steps = runtime.gradient_accumulation_steps
         if size % (replicas * steps):
             each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
             raise InputError(
@@ -141,7 +140,7 @@ class StepRunner:
         # system clock affects one call only.
         start = tf.constant(time.time() - elapsed_secs, tf.float64)
         cause = ""
-        if not self._debug_nans:
+        if not self._runtime.debug_nans:
             totals, done, bad, origin = self._train_steps(
                 iterator, *numbers, start, parts
             )
@@ -329,7 +328,7 @@ class StepRunner:
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[Tensors, ...]:
         """Sums `_compute_gradients` over the parts of a replica's batch."""
-        parts = self._accumulation_steps
+        parts = self._runtime.gradient_accumulation_steps
         if parts == 1:
             return self._gradients(batch, counts, seed, loss_scale)
 

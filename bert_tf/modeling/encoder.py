@@ -164,8 +164,7 @@ class BertEncoder(BertBaseModel):
         bias = attention_bias(mask, self.config.attention, self.compute_dtype)
 
         # The blocks compute rows, one for each token or each position.
-        skips_padding = self.skip_padding and not attention_maps
-        layout = TokenRows(mask, skips_padding, training)
+        layout = TokenRows(mask, self.skip_padding and not attention_maps, training)
         rows = layout.of_batch(hidden)  # [N, H]
         only_rows = training and not attention_maps
         call_shared = self._shared_block(layout, bias) if only_rows else None

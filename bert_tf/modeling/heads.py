@@ -270,11 +270,10 @@ class HeadLayers(ConfiguredLayer):
         if self.layer_weights is not None:
             named["layer_weights"] = self.layer_weights
         for index, lstm in enumerate(self.lstms):
-            directions = {
-                "forward": lstm.forward_layer,
-                "backward": lstm.backward_layer,
-            }
-            for direction, layer in directions.items():
+            for direction, layer in (
+                ("forward", lstm.forward_layer),
+                ("backward", lstm.backward_layer),
+            ):
                 for name in ("kernel", "recurrent_kernel", "bias"):
                     variable = getattr(layer.cell, name)
                     named[f"lstm_{index}/{direction}/{name}"] = variable

@@ -60,8 +60,7 @@ def check_inputs(
         InputError: The inputs are not a dict with `input_ids`, or an input has a wrong
             dtype, a wrong shape, too many tokens or a known value out of range.
     """
-    problem = _find_problem(inputs, config, axes, names)
-    if problem:
+    if problem := _find_problem(inputs, config, axes, names):
         shapes = {
             n: f"int32 [{', '.join(_axes_of(n, axes))}]{_NOTES.get(n, '')}"
             for n in names

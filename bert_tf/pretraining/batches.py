@@ -232,12 +232,10 @@ def describe_origins(paths: Sequence[str], origins: np.ndarray) -> str:
     `objective.ORIGIN` of N examples, int64 [N, 2].
     """
     places = np.unique(np.asarray(origins), axis=0).tolist()
-    described = []
-    for file, group in itertools.groupby(
-        places[:_MAX_LISTED_RECORDS], key=lambda place: place[0]
-    ):
-        described.append(
-            f"{paths[file]}: records {', '.join(str(record) for _, record in group)}"
-        )
+    groups = itertools.groupby(places[:_MAX_LISTED_RECORDS], key=lambda place: place[0])
+    described = [
+        f"{paths[file]}: records {', '.join(str(record) for _, record in group)}"
+        for file, group in groups
+    ]
     more = len(places) - _MAX_LISTED_RECORDS
     return "; ".join(described) + (f", and {more} more" if more > 0 else "")

@@ -300,7 +300,8 @@ class RunData:
 def _report(data: SplitData) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
     counts, total = data.counts, data.counts.get(_TOKENS, 0)
-    parts = [
+    parts = [f"{data.num_examples:,} examples"]
+    parts += [
         f"{n:,} {reason}"
         for reason, n in counts.items()
         if n and reason not in (_UNKNOWN, _TOKENS)
@@ -310,9 +311,8 @@ def _report(data: SplitData) -> None:
     if total:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
 
-    examples = f"{data.num_examples:,} examples"
     name = _description(data.split)
-    _LOGGER.info("%s: %s.", name, ", ".join([examples, *parts]))
+    _LOGGER.info("%s: %s.", name, ", ".join(parts))
     for line in counts.notes["first"] + counts.notes["read"]:
         _LOGGER.info("%s: %s", name, line)
     _warn(counts.notes)

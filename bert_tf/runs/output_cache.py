@@ -227,15 +227,6 @@ def cache_features(
     # because runs with other heads can share the folder.
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
-    key = {
-        "precision": precision,
-        "encoder_sha256": sha256_of_weights(
-            model.config, model.bert.variables_by_name()
-        ),
-        "hidden_states": numbers,
-        "mean": pools,
-    }
-
     name = "-".join(
         [split.split.name, *map(str, numbers), *(["mean"] if pools else [])]
     )
@@ -246,7 +237,14 @@ def cache_features(
         outputs=model.features,
         split=split,
         parse=parse,
-        key=key,
+        key={
+            "precision": precision,
+            "encoder_sha256": sha256_of_weights(
+                model.config, model.bert.variables_by_name()
+            ),
+            "hidden_states": numbers,
+            "mean": pools,
+        },
         shape=(1 if pools else None, len(numbers), model.config.hidden_size),
     )
 

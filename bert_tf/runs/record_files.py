@@ -202,9 +202,13 @@ def move(records: RecordFile, path: str) -> RecordFile:
         InputError: The disk has not enough space, the file cannot be written, or it
             exists and no run has written it.
     """
-    reason = f"no run has written it: it has no {_INDEX_SUFFIX} file of a run"
-    remedy = "Move it, or give another output_dir"
-    check_is_own("", [path], marks=[path + _INDEX_SUFFIX], reason=reason, remedy=remedy)
+    check_is_own(
+        "",
+        [path],
+        marks=[path + _INDEX_SUFFIX],
+        reason=f"no run has written it: it has no {_INDEX_SUFFIX} file of a run",
+        remedy="Move it, or give another output_dir",
+    )
     size = os.path.getsize(records.path)
     check_disk_space(os.path.dirname(path), size, os.path.basename(path))
 

@@ -14,11 +14,7 @@ from bert_tf.training.step.loss_scale import (
 )
 from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.schedule import layer_rate_scales
-from bert_tf.training.step.update_rules import (
-    RULES_WITH_COUNT,
-    UPDATE_RULES,
-    Update,
-)
+from bert_tf.training.step.update_rules import UPDATE_RULES, Update
 from bert_tf.training.step.weight_decay import decays
 from bert_tf.training.training_config import TrainingConfig
 
@@ -65,15 +61,13 @@ class Optimizer:
         self._rate_scales = {name: scales[name] for name in variables}
 
         # The state: a count, the slots of the rule and an average for each weight.
-        self.slots: dict[str, tf.Variable] = {}
-        if config.optimizer in RULES_WITH_COUNT:
-            self.slots["updates"] = _slot(0.0)
+        self.slots: dict[str, tf.Variable] = (
+            {"updates": _slot(0.0)} if self._rule.uses_count else {}
+        )
         self._trainable = {
             name: weight for name, weight in self.variables.items() if weight.trainable
         }
-        names = ["adam_m", "adam_v"]
-        if self._ema_decay:
-            names.append("ema")
+        names = (*self._rule.slots, *(("ema",) if self._ema_decay else ()))
         for name, variable in self._trainable.items():
             for slot in names:
                 self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
@@ -93,8 +87,7 @@ class Optimizer:
 
         for name, gradient in gradients.items():
             update = Update(
-                self.slots[f"{name}/adam_m"],
-                self.slots[f"{name}/adam_v"],
+                {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
                 gradient,
                 learning_rate=learning_rate * self._rate_scales[name],
                 weight_decay=self._weight_decay[name],
@@ -102,7 +95,7 @@ class Optimizer:
                 **self._options,
             )
             weight = self.variables[name].value
-            update_on_each_device(weight, self._rule, update)
+            update_on_each_device(weight, self._rule.update, update)
 
         # The average follows the weights of this step.
         if self._ema_decay:

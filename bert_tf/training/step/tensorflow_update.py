@@ -67,14 +67,8 @@ def update_weights(
         for variable, gradient, (m, v), decay in zip(
             variables, gradients, slots, weight_decay, strict=True
         ):
-            change = Update(
-                m.value,
-                v.value,
-                gradient,
-                learning_rate=rate,
-                weight_decay=decay,
-                **options,
-            )
+            moments = {"adam_m": m.value, "adam_v": v.value}
+            change = Update(moments, gradient, rate, decay, **options)
             update_on_each_device(variable.value, adam_weight_decay, change)
 
     rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)

@@ -1,15 +1,17 @@
 """The update rules of the optimizers: the mathematics of an update, without state.
 
-An update rule is a function that changes one weight, a float32 variable, and its slots
-(optimizer state): it assigns to the variables in its arguments. The optimizer of the
-training engine calls the rule for each variable on each device. The first step of a run
-has the number 0.
+An update rule is a function that changes one weight and its slots (optimizer state): it
+assigns to the variables in its arguments. The optimizer of the training engine calls
+the rule for each variable on each device. The first step of a run has the number 0.
 """
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.training.step.objective import Tensors
 from bert_tf.training.training_config import ADAM_EPSILON, TrainingConfig
 
 
@@ -17,16 +19,14 @@ class Update(NamedTuple):
     """The input of an update rule, and the slots that it changes with the weight.
 
     Attributes:
-        m, v: The slots, which are the moments: float32 variables of the weight's shape.
-            They start at 0.
+        slots: Maps each slot name to a float32 variable of the weight's shape.
         gradient: float32 tensor of the weight's shape.
         learning_rate: float32 scalar.
         count: The number of earlier updates plus 1, float32 scalar; None if the rule
             does not use it.
     """
 
-    m: Any
-    v: Any
+    slots: Tensors
     gradient: Any
     learning_rate: Any
     weight_decay: float
@@ -34,6 +34,19 @@ class Update(NamedTuple):
     beta_1: float = TrainingConfig.adam_beta_1
     beta_2: float = TrainingConfig.adam_beta_2
     epsilon: float = ADAM_EPSILON
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdateRule:
+    """An update rule, and the names of the slots that each weight needs for this rule.
+
+    `update` changes a weight, a float32 variable, and the slots of an `Update`, which
+    start at 0.
+    """
+
+    update: Callable[[Any, Update], None]
+    slots: tuple[str, ...] = ("adam_m", "adam_v")
+    uses_count: bool = True
 
 
 def adam_weight_decay(weight: Any, update: Update) -> None:
@@ -76,8 +89,8 @@ def lamb(weight: Any, update: Update) -> None:
     Source: You et al., Large Batch Optimization for Deep Learning, algorithm 2, where
         phi is the identity.
     """
-    m, v, gradient = update.m, update.v, update.gradient
-    beta_1, beta_2 = update.beta_1, update.beta_2
+    m, v = update.slots["adam_m"], update.slots["adam_v"]
+    beta_1, beta_2, gradient = update.beta_1, update.beta_2, update.gradient
     m.assign(beta_1 * m + (1.0 - beta_1) * gradient)
     v.assign(beta_2 * v + (1.0 - beta_2) * tf.square(gradient))
 
@@ -94,12 +107,10 @@ def lamb(weight: Any, update: Update) -> None:
 
 
 UPDATE_RULES = {
-    "adam_weight_decay": adam_weight_decay,
-    "adamw": adamw,
-    "lamb": lamb,
+    "adam_weight_decay": UpdateRule(adam_weight_decay, uses_count=False),
+    "adamw": UpdateRule(adamw),
+    "lamb": UpdateRule(lamb),
 }
-# The rules that use `Update.count`.
-RULES_WITH_COUNT = ("adamw", "lamb")
 
 
 def _decay_weight(weight: Any, update: Update) -> None:
@@ -112,8 +123,8 @@ def _apply_fused_adam(
 ) -> None:
     tf.raw_ops.ResourceApplyAdam(
         var=weight.handle,
-        m=update.m.handle,
-        v=update.v.handle,
+        m=update.slots["adam_m"].handle,
+        v=update.slots["adam_v"].handle,
         beta1_power=beta_powers[0],
         beta2_power=beta_powers[1],
         lr=update.learning_rate,

@@ -1,7 +1,7 @@
 """The training loop: calls the compiled steps, and the callbacks between them.
 
-`run_loop` also measures how many steps to run in one graph call; `TrainingClock`
-measures how long training has taken.
+`run_loop` needs to know how many steps to run in one graph call, and how long training
+has taken: `Pacing` and `TrainingClock`.
 """
 
 import contextlib
@@ -20,6 +20,29 @@ from bert_tf.training.strategy import WorkerSync
 _LOGGER = logging.getLogger(__name__)
 _SECS_PER_CALL = 1.0
 RunSteps = Callable[[RunState, int], StepResult]
+
+
+@dataclasses.dataclass
+class Pacing:
+    """Chooses at most `max_steps` steps, so that a graph call takes about one second.
+
+    While `steps_per_sec` is 0 (unknown), a graph call runs one step.
+    """
+
+    max_steps: int
+    steps_per_sec: float = 0.0
+    calls: int = 0
+
+    @property
+    def steps(self) -> int:
+        """The number of steps for the next graph call."""
+        return max(1, min(self.max_steps, int(self.steps_per_sec * _SECS_PER_CALL)))
+
+    def observe(self, result: StepResult, secs: float) -> None:
+        """Updates the measured speed, except after the first graph call, which includes tracing."""
+        if self.calls:
+            self.steps_per_sec = result.steps / secs
+        self.calls += 1
 
 
 @dataclasses.dataclass
@@ -50,7 +73,7 @@ def run_loop(
     state: RunState,
     last_step: int,
     callbacks: Sequence[Callback],
-    max_steps: int,
+    pacing: Pacing,
     workers: WorkerSync,
     signals: Sequence[int],
     clock: TrainingClock,
@@ -64,15 +87,11 @@ def run_loop(
         run_steps: Takes the state and a number of steps, and runs at most this number
             of steps.
         state: The progress of the run; updated in place.
-        max_steps: The largest number of steps in a graph call. Fewer are chosen, so
-            that a call takes about one second.
         workers: Makes all processes take the same number of steps per call and stop at
             the same step.
         signals: The stop signals that this process has received so far.
     """
     number = 0
-    steps_per_sec = 0.0  # while it is unknown, a graph call runs one step
-    has_traced = False
     is_last = state.step >= last_step or state.time_is_up
     with contextlib.ExitStack() as stack:
         for callback in callbacks:
@@ -80,8 +99,7 @@ def run_loop(
 
         while not is_last and not any(each.should_stop(state) for each in callbacks):
             # Every process uses the chief's number of steps per call.
-            steps = max(1, min(max_steps, int(steps_per_sec * _SECS_PER_CALL)))
-            number, steps = _agree(workers, signals, steps)
+            number, steps = _agree(workers, signals, pacing.steps)
             if number:
                 break
 
@@ -100,9 +118,7 @@ def run_loop(
             state.time_is_up = result.time_is_up
             is_last = state.step >= last_step or state.time_is_up
             clock.update(state)
-            if has_traced:  # the first graph call includes tracing
-                steps_per_sec = result.steps / secs
-            has_traced = True
+            pacing.observe(result, secs)
 
             for callback in callbacks:
                 callback.after_steps(result, secs)

@@ -32,7 +32,7 @@ from bert_tf.training.lifecycle.error_messages import (
 )
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.loop import RunSteps, TrainingClock, run_loop
+from bert_tf.training.loop import Pacing, RunSteps, TrainingClock, run_loop
 from bert_tf.training.mixed_precision import dtype_policy
 from bert_tf.training.step.objective import (
     Metrics,
@@ -299,7 +299,7 @@ class Trainer(Generic[ObjectiveT]):
                     failures=failures,
                     iterator=iterator,
                 ),
-                max_steps=self._runtime.iterations_per_loop,
+                pacing=Pacing(self._runtime.iterations_per_loop),
                 workers=self._workers,
                 signals=signals,
                 clock=TrainingClock(bool(self.training.time_budget_secs)),

@@ -104,10 +104,11 @@ def mask_rows(
     """
     keys = rows["key"]  # [B]
     ids: np.ndarray = rows["ids"].astype(np.int32)  # [B, S]
+    num_columns = ids.shape[1]  # S
 
     # Find the tokens, and those that may be masked: all but [CLS] and [SEP]. int16 can
     # hold every position, and its comparisons are four times as fast as those of int64.
-    column = np.arange(ids.shape[1], dtype=np.int16)  # [S]
+    column = np.arange(num_columns, dtype=np.int16)  # [S]
     first_sep: np.ndarray = (rows["length_a"].astype(np.int16) + 1)[:, None]  # [B, 1]
     length: np.ndarray = rows["length_a"].astype(np.int64) + 2  # [B]
     length += np.where(rows["length_b"], rows["length_b"] + 1, 0)  # B and its [SEP]
@@ -123,25 +124,24 @@ def mask_rows(
         words = np.broadcast_to(column, ids.shape)  # [B, S]: each token is a word
         positions = _choose_tokens(config, keys, maskable, budget)
     else:
-        continues = vocabulary.continues[ids]
         words, chosen = _choose_units(
             config,
             keys,
-            continues=continues,
+            continues=vocabulary.continues[ids],
             maskable=maskable,
             first_sep=first_sep,
             budget=budget,
         )
-        positions = np.where(chosen, column, ids.shape[1])
+        positions = np.where(chosen, column, num_columns)
         positions.sort(axis=1)
     positions = positions[:, : config.max_predictions_per_seq].astype(np.int64)
     # If S < P, `positions` has fewer than P columns.
     padding = config.max_predictions_per_seq - positions.shape[1]
-    positions = np.pad(positions, [(0, 0), (0, padding)], constant_values=ids.shape[1])
+    positions = np.pad(positions, [(0, 0), (0, padding)], constant_values=num_columns)
 
     # Look up the tokens to predict. An entry without a prediction gets position 0 and
     # label 0.
-    is_prediction = positions < ids.shape[1]  # [B, P]
+    is_prediction = positions < num_columns  # [B, P]
     positions = np.where(is_prediction, positions, 0)
     labels = np.where(is_prediction, np.take_along_axis(ids, positions, 1), 0)
 

@@ -43,8 +43,7 @@ class DynamicMasks:
         rows["key"] = derive_keys(keys, Purpose.TRAINING, index)
 
         masked = mask_rows(self.config, rows, self.vocabulary)
-        is_float = "masked_lm_weights"
         return {
-            name: values.astype(np.float32 if name == is_float else np.int32)
+            name: values.astype(np.float32 if name == "masked_lm_weights" else np.int32)
             for name, values in masked.items()
         }

@@ -100,15 +100,14 @@ class MaskingConfig:
 
     def warning(self, max_seq_length: int) -> str:
         """Returns a warning if `max_predictions_per_seq` is too small for the share, or ""."""
-        length = max_seq_length
         limit = self.max_predictions_per_seq
-        masks = round(length * self.masked_share)
+        masks = round(max_seq_length * self.masked_share)
         if limit >= 0.9 * masks:
             return ""
         return (
-            f"warning: --max_predictions_per_seq={limit} masks {limit / length:.1%} of "
-            f"{length} tokens; --max_predictions_per_seq={masks} masks "
-            f"{self.masked_share:.1%}."
+            f"warning: --max_predictions_per_seq={limit} masks "
+            f"{limit / max_seq_length:.1%} of {max_seq_length} tokens; "
+            f"--max_predictions_per_seq={masks} masks {self.masked_share:.1%}."
         )
 
     def check_effect(self, has_effect: bool, needed: str, *names: str) -> None:

@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from bert_tf.errors import InputError
-from bert_tf.modeling.fused_operations import upstream_of, with_gradient
+from bert_tf.modeling.fused_operations import ResultAndGradient, with_gradient
 
 _SLOPE = 2 * math.sqrt(2 / math.pi)
 _CUBIC = 0.044715
@@ -25,7 +25,7 @@ def gelu(x: Any, training: bool) -> Any:
     Source: google-research/bert `modeling.gelu`.
     """
 
-    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any) -> ResultAndGradient:
         square = ops.square(x)
         z = ops.multiply(x, ops.add(ops.multiply(square, _SLOPE * _CUBIC), _SLOPE))
         # The sigmoid is faster and more accurate in float32 than in float16 or
@@ -33,8 +33,7 @@ def gelu(x: Any, training: bool) -> Any:
         gate = ops.cast(ops.sigmoid(ops.cast(z, "float32")), x.dtype)
         y = ops.multiply(x, gate)
 
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            dy = upstream_of(arguments, upstream)
+        def gradient(dy: Any) -> Any:
             dz = ops.add(ops.multiply(square, 3 * _SLOPE * _CUBIC), _SLOPE)
             sigmoid_term = ops.subtract(y, ops.multiply(y, gate))
             return ops.multiply(dy, ops.add(gate, ops.multiply(sigmoid_term, dz)))
@@ -54,7 +53,7 @@ def gelu_exact(x: Any, training: bool) -> Any:
     section 2.
     """
 
-    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any) -> ResultAndGradient:
         z = ops.multiply(ops.cast(x, "float32"), math.sqrt(0.5))
         # `ops.gelu` computes erfc, which takes ten times as long as erf on a CPU.
         p = ops.cast(ops.multiply(ops.add(ops.erf(z), 1.0), 0.5), x.dtype)
@@ -63,8 +62,8 @@ def gelu_exact(x: Any, training: bool) -> Any:
         density = ops.exp(ops.subtract(-0.5 * math.log(2 * math.pi), ops.square(z)))
         slope = ops.add(p, ops.multiply(x, ops.cast(density, x.dtype)))
 
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            return ops.multiply(upstream_of(arguments, upstream), slope)
+        def gradient(dy: Any) -> Any:
+            return ops.multiply(dy, slope)
 
         return ops.multiply(x, p), gradient
 

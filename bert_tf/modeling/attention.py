@@ -1,7 +1,6 @@
 """Self-attention, the bias that masks its scores, and the rows that blocks compute."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -58,25 +57,20 @@ class TokenRows:
         rows = flatten_to_rows(x)
         if self._indices is None:
             return rows
-        return self._convert(self._remove_padding, self._add_padding, rows)
+        return fused_operations.with_inverse(
+            self._remove_padding, self._add_padding, rows, self._training
+        )
 
     def to_batch(self, rows: Any) -> Any:
         """Returns the batch of rows, with 0 at padding: [N, ...] -> [B, S, ...]."""
         if self._indices is not None:
             shape = rows.shape[1:]
             rows = ops.reshape(rows, (-1, math.prod(shape)))  # [N, width]
-            rows = self._convert(self._add_padding, self._remove_padding, rows)
+            rows = fused_operations.with_inverse(
+                self._add_padding, self._remove_padding, rows, self._training
+            )
             rows = ops.reshape(rows, (-1, *shape))  # [B*S, ...]
         return ops.reshape(rows, with_constants((*self._shape, *rows.shape[1:])))
-
-    def _convert(
-        self, function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
-    ) -> Any:
-        return (
-            fused_operations.with_inverse(function, inverse, x)
-            if self._training
-            else function(x)
-        )
 
     def _remove_padding(self, x: Any) -> Any:
         return ops.take(x, self._indices, axis=0)

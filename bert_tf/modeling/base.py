@@ -60,13 +60,12 @@ class BertBaseModel(keras.Model):
         self.recompute = recompute
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        name = type(self).__name__
         inputs = check_inputs(
             inputs,
             self.config,
             axes=self._input_axes,
             names=self._input_names,
-            model=name,
+            model=type(self).__name__,
         )
         return super().__call__(inputs, *args, **kwargs)
 
@@ -150,9 +149,8 @@ class BertBaseModel(keras.Model):
         # The other formats need shapes that do not depend on the number of tokens.
         self.skip_padding = skips_padding and format == "tf_saved_model"
         try:
-            model = self._exported_model()
             keras.Model.export(
-                model,
+                self._exported_model(),
                 filepath,
                 format=format,
                 verbose=verbose,

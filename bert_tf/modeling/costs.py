@@ -57,8 +57,7 @@ def training_step_flops(
     """
     # Products of two numbers in the forward pass.
     hidden = config.hidden_size
-    wide = config.intermediate_size
-    dense = 4 * hidden * hidden + 2 * hidden * wide
+    dense = 4 * hidden * hidden + 2 * hidden * config.intermediate_size
     block = batch_size * length * (dense + 2 * length * hidden)
     head = batch_size * predictions * (hidden * hidden + config.vocab_size * hidden)
     pooled = batch_size * (hidden * hidden + 2 * hidden * next_sentence)
@@ -110,7 +109,8 @@ def training_step_memory(
 
     # For each logit, a training step holds the logit, its softmax and its gradient in
     # float32, and the gradient cast to `precision`.
-    per_logit = 3 * _FLOAT32 + (size if size != _FLOAT32 else 0)
+    cast_size = size if size != _FLOAT32 else 0
+    per_logit = 3 * _FLOAT32 + cast_size
     logits = batch_size * predictions * config.vocab_size * per_logit
 
     # In the backward pass, the gradients of a block take as much memory as the
@@ -122,7 +122,7 @@ def training_step_memory(
     gradients = max(0, max(block // 2, maps) - logits) if recompute else block
 
     return {
-        "weights": numbers * _FLOAT32 + (numbers * size if size != _FLOAT32 else 0),
+        "weights": numbers * (_FLOAT32 + cast_size),
         "moments": (2 + averaged) * numbers * _FLOAT32,
         # The word embeddings get one gradient from the lookup and one from the
         # masked-LM head.

@@ -16,6 +16,7 @@ from bert_tf.modeling.inputs import complete_inputs
 from bert_tf.modeling.layers import (
     Dense,
     DropoutSeeds,
+    Shape,
     Variables,
     variable_tensor,
     variables_of_layers,
@@ -144,7 +145,7 @@ class BertEncoder(BertBaseModel):
         ]
 
     @property
-    def output_shape(self) -> tuple[int | None, ...]:
+    def output_shape(self) -> Shape:
         """Shape of `sequence_output`, which `summary` prints."""
         return (None, None, self.config.hidden_size)
 
@@ -161,11 +162,9 @@ class BertEncoder(BertBaseModel):
         )  # [B, S, H]
         # [B, 1, 1, S] or [B, 1, S, S]
         bias = attention_bias(mask, self.config.attention, self.compute_dtype)
-        outputs: dict[str, Any] = {"embedding_output": hidden}
 
         # The blocks compute rows, one for each token or each position.
-        skips_padding = self.skip_padding and not attention_maps
-        layout = TokenRows(mask, skips_padding, training)
+        layout = TokenRows(mask, self.skip_padding and not attention_maps, training)
         rows = layout.of_batch(hidden)  # [N, H]
         only_rows = training and not attention_maps
         call_shared = self._shared_block(layout, bias) if only_rows else None
@@ -187,9 +186,12 @@ class BertEncoder(BertBaseModel):
                 maps.append(map_)
             states.append(layout.to_batch(rows))  # [B, S, H]
 
-        outputs["encoder_outputs"] = states
-        outputs["sequence_output"] = states[-1]
-        outputs["pooled_output"] = self.pooler(states[-1][:, 0])  # [B, H]
+        outputs: dict[str, Any] = {
+            "embedding_output": hidden,
+            "encoder_outputs": states,
+            "sequence_output": states[-1],
+            "pooled_output": self.pooler(states[-1][:, 0]),  # [B, H]
+        }
         if attention_maps:
             outputs["attention_maps"] = maps
         return outputs
@@ -275,9 +277,8 @@ class _EncoderWithoutLists(keras.Model):
         self.built = True
 
     def call(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        outputs = self.encoder(inputs, training=False)
         return {
             name: value
-            for name, value in outputs.items()
+            for name, value in self.encoder(inputs, training=False).items()
             if not isinstance(value, list)
         }

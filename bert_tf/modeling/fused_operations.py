@@ -13,6 +13,7 @@ functions define no custom gradients, because custom gradients prevent compilers
 fusing the operations.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -22,31 +23,46 @@ from keras import ops
 
 _HALF_BITS = 2.0**12
 _RATE_STEPS = 2048
+# The result of a function, and the function of its gradient; see `with_gradient`.
+ResultAndGradient = tuple[Any, Callable[..., Any]]
 
 
-def upstream_of(arguments: tuple[Any, ...], upstream: Any) -> Any:
-    """Returns the output's gradient, which backends pass by position or by name."""
-    return arguments[0] if upstream is None else upstream
+def with_gradient(function: Callable[..., Any], training: bool, *arguments: Any) -> Any:
+    """Returns the first result of `function`; in training, its second result is the gradient.
 
+    The second result is a function. It takes the gradient of the first result, and
+    returns those of the arguments.
+    """
+    if not training:
+        return function(*arguments)[0]
 
-def with_gradient(call: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """Returns the first result of `call`; in training, its second result computes the gradient."""
-    return ops.custom_gradient(call)(*arguments) if training else call(*arguments)[0]
+    @ops.custom_gradient
+    def call(*arguments: Any) -> ResultAndGradient:
+        result, gradient = function(*arguments)
+
+        def gradient_of_upstream(*arguments: Any, upstream: Any = None) -> Any:
+            # Backends pass the gradient of the result by position or by name.
+            return gradient(arguments[0] if upstream is None else upstream)
+
+        return result, gradient_of_upstream
+
+    return call(*arguments)
 
 
 def with_inverse(
-    function: Callable[[Any], Any], inverse: Callable[[Any], Any], x: Any
+    function: Callable[[Any], Any],
+    inverse: Callable[[Any], Any],
+    x: Any,
+    training: bool,
 ) -> Any:
     """Returns `function(x)` with the gradient `inverse`, whose own gradient is `function`."""
 
-    @ops.custom_gradient
-    def call(x: Any) -> tuple[Any, Callable[..., Any]]:
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
-            return with_inverse(inverse, function, upstream_of(arguments, upstream))
+    def call(x: Any) -> ResultAndGradient:
+        return function(x), functools.partial(
+            with_inverse, inverse, function, training=True
+        )
 
-        return function(x), gradient
-
-    return call(x)
+    return with_gradient(call, training, x)
 
 
 def _column_sums(x: Any) -> Any:
@@ -57,9 +73,8 @@ def _column_sums(x: Any) -> Any:
 def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
     """Computes `x @ kernel + bias`: [N, I] @ [I, O] + [O] -> [N, O], all of the dtype of `x`."""
 
-    def call(x: Any, kernel: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
-        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = upstream_of(arguments, upstream)
+    def call(x: Any, kernel: Any, bias: Any) -> ResultAndGradient:
+        def gradient(dy: Any) -> tuple[Any, Any, Any]:
             dx = ops.matmul(dy, ops.transpose(kernel, (1, 0)))
             return dx, ops.matmul(ops.transpose(x, (1, 0)), dy), _column_sums(dy)
 
@@ -75,9 +90,8 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
     and the result are float32.
     """
 
-    def call(x: Any, table: Any, bias: Any) -> tuple[Any, Callable[..., Any]]:
-        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = upstream_of(arguments, upstream)
+    def call(x: Any, table: Any, bias: Any) -> ResultAndGradient:
+        def gradient(dy: Any) -> tuple[Any, Any, Any]:
             narrow = ops.cast(dy, x.dtype)
             # This order of the factors gives [V, H] directly, without a transpose of
             # the result.
@@ -93,14 +107,12 @@ def tied_logits(x: Any, table: Any, bias: Any, training: bool) -> Any:
 def softmax(scores: Any, training: bool) -> Any:
     """Computes the softmax over the last axis in float32; the result has the dtype of `scores`."""
 
-    def call(scores: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(scores: Any) -> ResultAndGradient:
         y = ops.cast(ops.softmax(ops.cast(scores, "float32"), axis=-1), scores.dtype)
 
-        def gradient(*arguments: Any, upstream: Any = None) -> Any:
+        def gradient(dy: Any) -> Any:
             wide = ops.cast(y, "float32")
-            product = ops.multiply(
-                ops.cast(upstream_of(arguments, upstream), "float32"), wide
-            )
+            product = ops.multiply(ops.cast(dy, "float32"), wide)
             sums = ops.sum(product, axis=-1, keepdims=True)
             return ops.cast(
                 ops.subtract(product, ops.multiply(wide, sums)), scores.dtype
@@ -120,7 +132,7 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
     added to the variance. The result has the shape [N, H] and the float dtype of `x`.
     """
 
-    def call(x: Any, gamma: Any, beta: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(x: Any, gamma: Any, beta: Any) -> ResultAndGradient:
         wide = ops.cast(x, "float32")
         centered = ops.subtract(wide, ops.mean(wide, axis=-1, keepdims=True))
         variance = ops.mean(ops.square(centered), axis=-1, keepdims=True)  # [N, 1]
@@ -128,8 +140,8 @@ def layer_norm(x: Any, gamma: Any, beta: Any, epsilon: float, training: bool) ->
         normal = ops.multiply(centered, scale)  # [N, H]
         y = ops.cast(ops.add(ops.multiply(normal, gamma), beta), x.dtype)
 
-        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = ops.cast(upstream_of(arguments, upstream), "float32")  # [N, H]
+        def gradient(dy: Any) -> tuple[Any, Any, Any]:
+            dy = ops.cast(dy, "float32")  # [N, H]
             product = ops.multiply(dy, normal)
 
             # The means over H of dy and of `product`, weighted by gamma, as products
@@ -171,7 +183,7 @@ def attention(
     def drop(x: Any) -> Any:
         return x if keep is None else ops.multiply(x, ops.cast(keep, x.dtype))
 
-    def call(query: Any, key: Any, value: Any) -> tuple[Any, Callable[..., Any]]:
+    def call(query: Any, key: Any, value: Any) -> ResultAndGradient:
         products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))  # [B, A, S, S]
         # In low precision, a scaled query would be rounded once more.
         scores = ops.multiply(products, inverse) + bias
@@ -179,8 +191,7 @@ def attention(
         # [B, A, S, D]
         output = ops.matmul(drop(probabilities), ops.multiply(value, scale))
 
-        def gradient(*arguments: Any, upstream: Any = None) -> tuple[Any, Any, Any]:
-            dy = upstream_of(arguments, upstream)  # [B, A, S, D]
+        def gradient(dy: Any) -> tuple[Any, Any, Any]:  # dy: [B, A, S, D]
             scaled_dy = ops.multiply(dy, scale)
             dvalue = ops.matmul(
                 ops.transpose(drop(probabilities), (0, 1, 3, 2)), scaled_dy
@@ -197,7 +208,7 @@ def attention(
 
         return output, gradient
 
-    return ops.custom_gradient(call)(query, key, value)
+    return with_gradient(call, True, query, key, value)
 
 
 def dropout_mask(

@@ -17,6 +17,7 @@ from bert_tf.modeling.layers import (
     ConfiguredLayer,
     Dense,
     LayerNorm,
+    Shape,
     Variables,
     flatten_to_rows,
     restore_shape,
@@ -61,7 +62,7 @@ class MaskedLMHead(ConfiguredLayer):
         self.build((None, None, size))
 
     @property
-    def output_shape(self) -> tuple[int | None, ...]:
+    def output_shape(self) -> Shape:
         """Shape of the output, which `summary` prints."""
         return (None, None, self.config.vocab_size)
 
@@ -124,7 +125,7 @@ class OutputHead(keras.layers.Layer):
         self.build((None, inputs))
 
     @property
-    def output_shape(self) -> tuple[int | None, ...]:
+    def output_shape(self) -> Shape:
         """Shape of the output, which `summary` prints."""
         return (None, self.outputs)
 
@@ -243,7 +244,7 @@ class HeadLayers(ConfiguredLayer):
         )
 
     @property
-    def output_shape(self) -> tuple[int | None, ...]:
+    def output_shape(self) -> Shape:
         """Shape of the output, which `summary` prints."""
         return (None, self.width) if self.pools else (None, None, self.width)
 
@@ -269,11 +270,10 @@ class HeadLayers(ConfiguredLayer):
         if self.layer_weights is not None:
             named["layer_weights"] = self.layer_weights
         for index, lstm in enumerate(self.lstms):
-            directions = {
-                "forward": lstm.forward_layer,
-                "backward": lstm.backward_layer,
-            }
-            for direction, layer in directions.items():
+            for direction, layer in (
+                ("forward", lstm.forward_layer),
+                ("backward", lstm.backward_layer),
+            ):
                 for name in ("kernel", "recurrent_kernel", "bias"):
                     variable = getattr(layer.cell, name)
                     named[f"lstm_{index}/{direction}/{name}"] = variable

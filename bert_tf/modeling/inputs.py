@@ -60,8 +60,7 @@ def check_inputs(
         InputError: The inputs are not a dict with `input_ids`, or an input has a wrong
             dtype, a wrong shape, too many tokens or a known value out of range.
     """
-    problem = _find_problem(inputs, config, axes, names)
-    if problem:
+    if problem := _find_problem(inputs, config, axes, names):
         shapes = {
             n: f"int32 [{', '.join(_axes_of(n, axes))}]{_NOTES.get(n, '')}"
             for n in names
@@ -131,7 +130,9 @@ def _find_problem(
 
     # The size of each axis, from the first input that has the axis.
     expected: dict[str, Any] = {}
-    for name in (name for name in names if inputs.get(name) is not None):
+    for name in names:
+        if inputs.get(name) is None:
+            continue
         dtype = _dtype(inputs[name])
         if "int" not in dtype and "float" not in dtype and dtype != "bool":
             return f"{name} is not a dense array or tensor of numbers"

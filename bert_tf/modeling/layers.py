@@ -20,6 +20,8 @@ from bert_tf.modeling.activations import activation
 from bert_tf.modeling.initial_weights import InitialWeights
 
 Variables = dict[str, keras.Variable]
+# The sizes of a tensor; None for a size that varies.
+Shape = tuple[int | None, ...]
 
 # Two odd 32-bit constants: a prime near 2**32 / golden ratio, and a multiplier of
 # MurmurHash3. The two numbers of a layer's seed are the two numbers of the seed given
@@ -82,7 +84,7 @@ class ConfiguredLayer(keras.layers.Layer):
         self.config = config
 
     @property
-    def output_shape(self) -> tuple[int | None, ...]:
+    def output_shape(self) -> Shape:
         """Shape of the (first) output, which `summary` prints."""
         return (None, None, self.config.hidden_size)
 
@@ -125,7 +127,7 @@ class Dense(keras.layers.Layer):
         self.build((None, inputs))
 
     @property
-    def output_shape(self) -> tuple[int | None, ...]:
+    def output_shape(self) -> Shape:
         """Shape of the output, which `summary` prints."""
         return (None, self.units)
 

@@ -51,6 +51,7 @@ class BertTaskModel(BertBaseModel):
         **kwargs: Any,
     ) -> None:
         super().__init__(config, recompute=recompute, **kwargs)
+        self._head_width = config.hidden_size  # of the input of the head
         with keras.name_scope(self.name, caller=self):
             # The encoder and the head share the seeds.
             self.dropout_seeds = DropoutSeeds(seed, name="dropout_seeds")
@@ -77,15 +78,12 @@ class BertTaskModel(BertBaseModel):
         self.bert.skip_padding = value
         self._drop_traced_functions()
 
-    def _add_head(
-        self, outputs: int, dropout: float | None = None, size: int | None = None
-    ) -> None:
+    def _add_head(self, outputs: int, dropout: float | None = None) -> None:
         """Creates `head`, and before it `dropout` unless `dropout` (the rate) is None.
 
-        `outputs` is the number of logits. `size` is the width of the head's input, by
-        default H.
+        `outputs` is the number of logits.
         """
-        size = size or self.config.hidden_size
+        size = self._head_width
         dtype = self.dtype_policy
         with keras.name_scope(self.name, caller=self):
             if dropout is not None:
@@ -102,10 +100,9 @@ class BertTaskModel(BertBaseModel):
 
         Names and order are as in google-research/bert.
         """
-        variables = self.head.variables_by_name()
         return {
             f"{self._head_prefix}{name}": variable
-            for name, variable in variables.items()
+            for name, variable in self.head.variables_by_name().items()
         }
 
     def variables_by_name(self) -> Variables:
@@ -142,10 +139,7 @@ class BertHeadModel(BertTaskModel):
                     dtype=self.dtype_policy,
                     name="head_layers",
                 )
-
-    @property
-    def _head_width(self) -> int:
-        return self.head_layers.width if self.head_layers else self.config.hidden_size
+            self._head_width = self.head_layers.width
 
     def hidden_states(self, inputs: Mapping[str, Any], training: bool = False) -> Any:
         """Returns the hidden states that `head_layers` uses.
@@ -320,7 +314,7 @@ class _LabelModel(BertHeadModel):
         self.num_labels = num_labels
         self.classifier_dropout = classifier_dropout
         check_at_least(1, self, "num_labels")
-        self._add_head(num_labels, classifier_dropout, self._head_width)
+        self._add_head(num_labels, classifier_dropout)
 
     def get_config(self) -> dict[str, Any]:
         own = {
@@ -383,7 +377,7 @@ class BertSpanPredictor(BertHeadModel):
 
     def __init__(self, config: BertConfig, **kwargs: Any) -> None:
         super().__init__(config, **kwargs)
-        self._add_head(2, size=self._head_width)
+        self._add_head(2)
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
         rows = self.head(flatten_to_rows(vectors))  # [B*S, 2]
@@ -489,9 +483,10 @@ def arrays_by_name(model: BertEncoder | BertTaskModel) -> dict[str, np.ndarray]:
     Names, order and shapes are as in `variables_by_name`. The updates of LoRA are added
     to the kernels.
     """
-    dense = [layer for layer in model._flatten_layers() if isinstance(layer, Dense)]
     merged = {
-        layer.kernel.path: layer.merged_kernel() for layer in dense if layer.lora_rank
+        layer.kernel.path: layer.merged_kernel()
+        for layer in model._flatten_layers()
+        if isinstance(layer, Dense) and layer.lora_rank
     }
 
     return {

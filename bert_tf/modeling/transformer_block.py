@@ -50,15 +50,13 @@ class TransformerBlock(ConfiguredLayer):
         seeds = dropout_seeds or DropoutSeeds()
         size = config.hidden_size
         wide = config.intermediate_size
-        rate = config.hidden_dropout_prob
-        epsilon = config.layer_norm_eps
         dtype = self.dtype_policy
 
         def dropout(name: str) -> Dropout:
-            return Dropout(rate, seeds, dtype=dtype, name=name)
+            return Dropout(config.hidden_dropout_prob, seeds, dtype=dtype, name=name)
 
         def norm(name: str) -> LayerNorm:
-            return LayerNorm(size, epsilon, dtype=dtype, name=name)
+            return LayerNorm(size, config.layer_norm_eps, dtype=dtype, name=name)
 
         # The order of these lines is that of the random seeds and dropout indices.
         with keras.name_scope(self.name, caller=self):

@@ -103,7 +103,8 @@ def training_batches(
     at_once = _rows_at_once(batch_size) if masks else batch_size
     dataset = dataset.batch(at_once, drop_remainder=True)
     dataset = dataset.map(to_examples, num_parallel_calls=2, deterministic=True)
-    dataset = dataset.rebatch(batch_size, drop_remainder=True) if masks else dataset
+    if masks:
+        dataset = dataset.rebatch(batch_size, drop_remainder=True)
     return dataset.prefetch(2)
 
 
@@ -231,12 +232,10 @@ def describe_origins(paths: Sequence[str], origins: np.ndarray) -> str:
     `objective.ORIGIN` of N examples, int64 [N, 2].
     """
     places = np.unique(np.asarray(origins), axis=0).tolist()
-    described = []
-    for file, group in itertools.groupby(
-        places[:_MAX_LISTED_RECORDS], key=lambda place: place[0]
-    ):
-        described.append(
-            f"{paths[file]}: records {', '.join(str(record) for _, record in group)}"
-        )
+    groups = itertools.groupby(places[:_MAX_LISTED_RECORDS], key=lambda place: place[0])
+    described = [
+        f"{paths[file]}: records {', '.join(str(record) for _, record in group)}"
+        for file, group in groups
+    ]
     more = len(places) - _MAX_LISTED_RECORDS
     return "; ".join(described) + (f", and {more} more" if more > 0 else "")

@@ -100,12 +100,11 @@ def salvage(paths: Sequence[str], folder: str) -> list[str]:
 
             is_damaged = counts[DAMAGED] or counts[LOST]
             if is_damaged:
-                end = ", and its end" * counts[LOST]
                 _LOGGER.warning(
                     "warning: damaged records of %s left out: %d%s",
                     path,
                     counts[DAMAGED],
-                    end,
+                    ", and its end" * counts[LOST],
                 )
             used.append(_copy(path, folder) if is_damaged else path)
             progress.update(1)

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, Path
-from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.batches import training_batches
 from bert_tf.pretraining.pretraining_config import PretrainingConfig
@@ -69,8 +68,7 @@ def pretraining_dataset(
         config=settings,
         architecture=config,
         masking=masking or MaskingConfig(),
-        vocabulary=Vocabulary.of(tokenizer) if tokenizer else None,
-        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
+        tokenizer=tokenizer,
     )
 
     # Keras may start to read several times. A shuffled dataset has another order each
@@ -88,8 +86,8 @@ def pretraining_dataset(
 
     def divide(batch: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
         masked = masked_lm_targets(batch, settings.objective)
-        positions = masked["masked_lm_positions"]
         inputs = {name: batch[name] for name in _INPUTS}
+        inputs["masked_lm_positions"] = masked["masked_lm_positions"]
 
         targets = {"masked_lm_logits": masked["masked_lm_ids"]}
         weights = {"masked_lm_logits": masked["masked_lm_weights"]}
@@ -97,7 +95,7 @@ def pretraining_dataset(
             labels = batch["next_sentence_labels"]  # [B, 1]
             targets["next_sentence_logits"] = labels
             weights["next_sentence_logits"] = tf.ones_like(labels[:, 0], tf.float32)
-        return {**inputs, "masked_lm_positions": positions}, targets, weights
+        return inputs, targets, weights
 
     return tf.data.Dataset.range(1).flat_map(batches).map(divide).prefetch(2)
 

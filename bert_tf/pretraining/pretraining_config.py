@@ -17,6 +17,8 @@ from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.options import documented, option
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
+# The settings that are those of the manifest if they are not given.
+LENGTHS = ("max_seq_length", "max_predictions_per_seq")
 _MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once
 
 
@@ -70,8 +72,7 @@ class PretrainingConfig:
     @property
     def given_lengths(self) -> dict[str, int]:
         """The lengths that are not those of the manifest, by name."""
-        names = ("max_seq_length", "max_predictions_per_seq")
-        values = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in LENGTHS}
         return {name: value for name, value in values.items() if value is not None}
 
 
@@ -96,10 +97,9 @@ class PretrainingRecords:
 
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
         """Returns the sizes of the records, as `batches.training_batches` takes them."""
-        vocab_size = self.masks.vocabulary.size if self.masks else config.vocab_size
         return {
             "S": self.max_seq_length,
             "P": self.max_predictions_per_seq,
-            "V": vocab_size,
+            "V": self.masks.vocabulary.size if self.masks else config.vocab_size,
             "T": config.type_vocab_size,
         }

@@ -56,14 +56,15 @@ class PretrainingObjective:
                 "tokens to predict."
             )
         self.model = model
-        self._kind = kind
+        self.kind = kind
         self.variables: Tensors = variables_by_name(model)
         self.depths: Mapping[str, int] = depths_by_name(model)
         self.predicts_next_sentence = kind == "mlm_nsp"
 
     def counts(self, batch: Tensors) -> Tensors:
         """Returns the numbers of predictions and, for "mlm_nsp", of sentence pairs."""
-        counts = {"masked_lm": tf.reduce_sum(self.targets(batch)["masked_lm_weights"])}
+        targets = masked_lm_targets(batch, self.kind)
+        counts = {"masked_lm": tf.reduce_sum(targets["masked_lm_weights"])}
         if self.predicts_next_sentence:
             pairs = tf.shape(batch["next_sentence_labels"])[0]
             counts["next_sentence"] = tf.cast(pairs, tf.float32)
@@ -71,7 +72,7 @@ class PretrainingObjective:
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
         """Returns the sums of the losses and the numbers of correct predictions."""
-        batch = {**batch, **self.targets(batch)}
+        batch = {**batch, **masked_lm_targets(batch, self.kind)}
         if training:
             with self.model.dropout_seeds.use(seed, share_graph):
                 outputs = self.model(batch, training=True)
@@ -92,10 +93,6 @@ class PretrainingObjective:
             sums[f"{name}_loss"] = tf.reduce_sum(weights * losses)
             sums[f"{name}_correct"] = tf.reduce_sum(weights * correct)
         return sums
-
-    def targets(self, batch: Tensors) -> Tensors:
-        """Returns positions, ids and weights of the tokens to predict."""
-        return masked_lm_targets(batch, self._kind)
 
     def loss(self, sums: Tensors, counts: Tensors) -> Any:
         """Returns the mean masked-LM loss, plus the mean next-sentence loss."""
@@ -162,9 +159,11 @@ def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
     }
 
     for batch in batches:
-        targets = objective.targets(batch)
+        targets = masked_lm_targets(batch, objective.kind)
         _count(
-            counts["masked_lm"], targets["masked_lm_ids"], targets["masked_lm_weights"]
+            counts["masked_lm"],
+            targets["masked_lm_ids"],
+            np.ravel(targets["masked_lm_weights"]),
         )
         if objective.predicts_next_sentence:
             _count(counts["next_sentence"], batch["next_sentence_labels"])
@@ -177,8 +176,7 @@ def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
 
 
 def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
-    """Adds the weights of ids to `counts`, in place."""
-    weights = None if weights is None else np.ravel(weights)
+    """Adds the weights of N ids, [N] or by default 1 each, to `counts`, in place."""
     counts += np.bincount(np.ravel(ids), weights, minlength=len(counts))
 
 

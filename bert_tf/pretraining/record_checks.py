@@ -16,7 +16,11 @@ from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
+from bert_tf.pretraining.pretraining_config import (
+    LENGTHS,
+    PretrainingConfig,
+    PretrainingRecords,
+)
 from bert_tf.record_format import Sizes
 from bert_tf.storage import files, tfrecords
 from bert_tf.storage.manifest import (
@@ -25,6 +29,7 @@ from bert_tf.storage.manifest import (
     list_shards,
     manifests_next_to,
 )
+from bert_tf.tokenization import BertTokenizer
 
 _LOGGER = logging.getLogger(__name__)
 # For each feature with bounds: the number of allowed values, from 0 on, or its key in
@@ -49,8 +54,7 @@ def checked_records(
     config: PretrainingConfig,
     architecture: BertConfig,
     masking: MaskingConfig,
-    vocabulary: Vocabulary | None,
-    do_lower_case: bool | None,
+    tokenizer: BertTokenizer | None,
 ) -> PretrainingRecords:
     """Finds the record files of a run, and compares their manifests with its model.
 
@@ -63,31 +67,30 @@ def checked_records(
             evaluate on the files for training.
         masking: Which tokens of unmasked records are masked. Its
             `max_predictions_per_seq` is ignored.
-        vocabulary: Required for unmasked records.
-        do_lower_case: Whether the run lower-cases text; None without a vocabulary.
+        tokenizer: That of the run, for comparisons; required for unmasked records.
 
     Raises:
         InputError: A pattern matches no file, only some records are unmasked, the
             sequences are too long for the model, or the records do not suit the
             vocabulary, the casing, the objective or the settings of the masks.
     """
+    vocabulary = Vocabulary.of(tokenizer) if tokenizer else None
     train_files = record_files(input_file) if input_file else []
     eval_files = record_files(eval_input_file or input_file or "")
     both = [*train_files, *eval_files]
 
     # The lengths of the manifest, unless they are given.
-    lengths = {**_recorded_lengths(both), **config.given_lengths}
+    lengths = _recorded_lengths(both) | config.given_lengths
     records = PretrainingRecords(
         train_files, eval_files, config=config, masks=None, **lengths
     )
     architecture.check_length(records.max_seq_length)
 
-    sha256 = vocabulary.sha256 if vocabulary else None
     check_manifests(
         both,
         architecture.vocab_size,
-        vocabulary_sha256=sha256,
-        do_lower_case=do_lower_case,
+        vocabulary_sha256=vocabulary.sha256 if vocabulary else None,
+        do_lower_case=tokenizer.do_lower_case if tokenizer else None,
         objective=config.objective,
     )
 
@@ -194,17 +197,15 @@ def check_manifests(
 
 def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
     """Returns the lengths of records in their manifest; {} without one."""
-    names = ("max_seq_length", "max_predictions_per_seq")
     facts = next((manifest.facts for manifest in _manifests_of(paths)), {})
-    return {name: facts[name] for name in names if facts.get(name) is not None}
+    return {name: facts[name] for name in LENGTHS if facts.get(name) is not None}
 
 
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
     """Returns the manifests next to records that list one of them, or no shards."""
-    manifests = manifests_next_to(paths)
     return [
         manifest
-        for manifest in manifests
+        for manifest in manifests_next_to(paths)
         if not manifest.shards or any(map(manifest.find_shard, paths))
     ]
 

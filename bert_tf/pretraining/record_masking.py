@@ -38,10 +38,9 @@ def masker(
                     masked = masks.mask(
                         dict(zip(parsed, values, strict=True)), seed, index
                     )
-                    return [masked[feature.name] for feature in table]
-            count = len(values[0])
+                    return [masked[name] for name in shapes]
             return [
-                np.zeros((count, *shape), dtype.as_numpy_dtype)
+                np.zeros((len(values[0]), *shape), dtype.as_numpy_dtype)
                 for shape, dtype in zip(shapes.values(), dtypes, strict=True)
             ]
 

@@ -121,8 +121,9 @@ def make_loader(records: RecordFile, parse: ToBatch) -> ToBatch:
         serialized = tf.numpy_function(read, [indices], tf.string)
         batch = parse(tf.ensure_shape(serialized, indices.shape))
         for name, cache in records.caches.items():
-            values, mask = cache.tensors(indices, tf.shape(batch["input_ids"])[-1])
-            batch = {**batch, name: values, f"{name}_mask": mask}
+            batch[name], batch[f"{name}_mask"] = cache.tensors(
+                indices, tf.shape(batch["input_ids"])[-1]
+            )
         return batch
 
     return load

@@ -9,13 +9,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from bert_tf.runs.batches import ToBatch
+from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import DistillationConfig, FeatureSettings
 from bert_tf.runs.output_cache import cache_outputs, sha256_of_weights
-from bert_tf.runs.run_data import SplitData
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
 from bert_tf.training.step.objective import Metrics, Tensors
+from bert_tf.training.trainer import Trainer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,33 +84,35 @@ class DistillationObjective:
 
 
 def cache_teacher(
-    settings: FeatureSettings,
-    teacher: HeadObjective,
-    split: SplitData,
-    parse: ToBatch,
-    precision: str,
+    teacher: Teacher,
+    objective: HeadObjective,
+    evaluator: SplitEvaluator,
+    trainer: Trainer[Any],
 ) -> None:
     """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
 
-    The cache is added to `RecordFile.caches`.
+    The cache is added to `RecordFile.caches` of the train split. `objective` is that of
+    the teacher, and `trainer` that of the student.
     """
 
     def logits_of(batch: dict[str, Any]) -> Any:
-        logits = teacher.logits_to_learn(teacher.outputs_of_model(batch))
+        logits = objective.logits_to_learn(objective.outputs_of_model(batch))
         return logits[:, :, None]  # [B, T, C] -> [B, T, 1, C]
 
-    key = {
-        "precision": precision,
-        "teacher_sha256": sha256_of_weights(teacher.model.config, teacher.variables),
-    }
+    (split,) = evaluator.data.splits["train"]
     name = split.split.name
-    title = f"{name} with the teacher"
-    split.records.caches[TEACHER_LOGITS] = cache_outputs(
-        settings,
-        f"{name}-teacher",
-        title=title,
-        outputs=logits_of,
-        split=split,
-        parse=parse,
-        key=key,
-    )
+    with trainer.chief_first():
+        split.records.caches[TEACHER_LOGITS] = cache_outputs(
+            teacher.cache,
+            f"{name}-teacher",
+            title=f"{name} with the teacher",
+            outputs=logits_of,
+            split=split,
+            parse=evaluator.parse,
+            key={
+                "precision": trainer.training.precision,
+                "teacher_sha256": sha256_of_weights(
+                    objective.model.config, objective.variables
+                ),
+            },
+        )

@@ -1,6 +1,5 @@
 """Runs the model over a split, and computes the results of the task."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,38 +9,29 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.runs import batches, dev_split
-from bert_tf.runs.batches import ToBatch
 from bert_tf.runs.run_data import RunData, SplitData
 from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
 from bert_tf.tasks.splits import RowCounts
 
 
-@dataclasses.dataclass
 class SplitEvaluator:
-    """Runs a model over the splits of a task.
+    """Runs the model of an objective over the splits of a task.
 
     Neither examples nor outputs are held in memory, except for `dev_split`.
 
     Attributes:
-        outputs: Converts a batch to the outputs of the model; see
-            `HeadObjective.outputs`.
+        parse: Converts serialized records to a batch.
         sampled: The rows for `dev_split.write_examples` of each split that was read,
             by the name of the split.
     """
 
-    data: RunData
-    outputs: ToBatch
-    parse: ToBatch
-    sampled: dict[str, list[dict[str, Any]]] = dataclasses.field(default_factory=dict)
-
-    _forwards: dict[bool, Any] = dataclasses.field(default_factory=dict)
-
-    @classmethod
-    def of(cls, data: RunData, objective: Any) -> "SplitEvaluator":
-        """Returns the evaluator of the model of an objective."""
+    def __init__(self, data: RunData, objective: Any) -> None:
+        self.data = data
         skip_padding = objective.model.skip_padding
-        parse = batches.make_parser(data.task.table, data.sizes, skip_padding)
-        return cls(data, objective.outputs, parse)
+        self.parse = batches.make_parser(data.task.table, data.sizes, skip_padding)
+        self.sampled: dict[str, list[dict[str, Any]]] = {}
+        self._outputs = objective.outputs
+        self._forwards: dict[bool, Any] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
         """Returns the results of a split with labels, and its metrics with baselines."""
@@ -59,7 +49,7 @@ class SplitEvaluator:
             )
         return results, values
 
-    def write(self, split: SplitData, folder: str) -> TaskResults:
+    def write(self, split: SplitData) -> TaskResults:
         """Writes the predictions for a split; raises `InputError` if an output is not finite."""
         results = self.data.task.make_results(split.split)
         batch_size = self.data.config.predict_batch_size
@@ -67,11 +57,11 @@ class SplitEvaluator:
         decoded = (
             (example, results.decode(example, outputs)) for example, outputs in pairs
         )
-        results.write(folder, decoded)
+        results.write(self.data.folder, decoded)
         return results
 
     def _outputs_of(
-        self, split: SplitData, description: str, batch_size: int, finite: bool = False
+        self, data: SplitData, description: str, batch_size: int, finite: bool = False
     ) -> Iterator[tuple[Any, list[Outputs]]]:
         """Yields each example of a split, in order, with its outputs.
 
@@ -79,46 +69,47 @@ class SplitEvaluator:
         """
         # The outputs of each record, in the order of the file. Batches with hidden
         # states from a cache have other features, so another function is traced.
-        records = split.records
+        split, records = data.split, data.records
         load = batches.make_loader(records, self.parse)
         has_cache = bool(records.caches)
         if has_cache not in self._forwards:
-            self._forwards[has_cache] = batches.traced_once(self.outputs, load)
+            self._forwards[has_cache] = batches.traced_once(self._outputs, load)
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
 
         # The examples are read again, and each one gets the outputs of its records.
         per_example = records.index.records_per_example
-        rows = self.sampled[split.split.name] = []
-        chosen = dev_split.choose_examples(split.num_examples)
+        rows = self.sampled[split.name] = []
+        chosen = dev_split.choose_examples(data.num_examples)
         number = 0
-        title = f"{description} {split.split.name}"
-        with Progress(title, split.num_examples, "examples") as shown:
-            examples = self.data.task.read(split.split, RowCounts())
+        title = f"{description} {split.name}"
+        with Progress(title, data.num_examples, "examples") as shown:
+            examples = self.data.task.read(split, RowCounts())
             for number, example in enumerate(examples, start=1):
-                if number > split.num_examples:
+                if number > data.num_examples:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])
                 values = list(itertools.islice(outputs, count))
                 if number - 1 in chosen:
                     rows.append(self.data.task.as_row(example))
                 if finite:
-                    _check_finite(values, number, split.split.name)
+                    _check_finite(values, number, split.name)
                 yield example, values
                 shown.update(1)
 
-        if number != split.num_examples:
+        if number != data.num_examples:
             raise InputError(
-                f"{split.split.source.name} does not have {split.num_examples} "
+                f"{split.source.name} does not have {data.num_examples} "
                 "examples any more. Run the command again, without changing the file "
                 "meanwhile."
             )
 
 
 def _check_finite(outputs: Sequence[Outputs], number: int, split: str) -> None:
-    for name, value in (item for output in outputs for item in output.items()):
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise InputError(
-                f"The model's {name} for example {number} of the {split} split are NaN "
-                "or infinite, so there is no prediction. Give precision=float32 or "
-                "other weights."
-            )
+    for output in outputs:
+        for name, value in output.items():
+            if value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise InputError(
+                    f"The model's {name} for example {number} of the {split} split are "
+                    "NaN or infinite, so there is no prediction. Give "
+                    "precision=float32 or other weights."
+                )

@@ -182,7 +182,7 @@ def _run(
     if settings.features and (newest := folder.checkpoint_to_resume()):
         first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
     teacher_objective = teacher and _make_teacher(teacher, settings, trainer)
-    evaluator = SplitEvaluator.of(data, trainer.objective)
+    evaluator = SplitEvaluator(data, trainer.objective)
     step = 0 if phases.train else trainer.load_result(required=initialize is None)
     if check_only:
         data.report()
@@ -190,20 +190,18 @@ def _run(
 
     with trainer.locked_folder():
         # Cache the outputs of models that do not change, and train.
-        _write_records(data, trainer, folder.path, removes_result=phases.train)
+        _write_records(data, trainer, removes_result=phases.train)
         if phases.train:
             if teacher and teacher_objective:
-                _cache_teacher(teacher, teacher_objective, evaluator, trainer)
+                cache_teacher(teacher, teacher_objective, evaluator, trainer)
                 del teacher_objective  # frees its memory
             if settings.features:
                 _cache_features(settings.features, evaluator, trainer, first_step)
             step = task_training.train(trainer, evaluator, settings)
 
         # Evaluate, predict, and write the results.
-        scores = _evaluate_and_predict(phases, evaluator, trainer, folder.path, step)
-        summary = split_results.conclude(
-            scores, evaluator, folder.path, trainer.is_chief
-        )
+        scores = _evaluate_and_predict(phases, evaluator, trainer, step)
+        summary = split_results.conclude(scores, evaluator, trainer.is_chief)
     data.report_warnings()  # again, next to the results
     return RunResults(scores.values, summary, trainer.is_chief)
 
@@ -260,9 +258,7 @@ def _make_teacher(
     return objective
 
 
-def _write_records(
-    data: RunData, trainer: Trainer[Any], folder: str, removes_result: bool
-) -> None:
+def _write_records(data: RunData, trainer: Trainer[Any], removes_result: bool) -> None:
     """Moves the records of all splits to the folder.
 
     After the chief, another process moves only the records that it does not find,
@@ -270,27 +266,9 @@ def _write_records(
     """
     # The result of an earlier run must not be taken for that of this run.
     if removes_result and trainer.is_chief:
-        files.remove(os.path.join(folder, RESULTS))
+        files.remove(os.path.join(data.folder, RESULTS))
     with trainer.chief_first():
         data.write_all_records()
-
-
-def _cache_teacher(
-    teacher: Teacher,
-    objective: HeadObjective,
-    evaluator: SplitEvaluator,
-    trainer: Trainer[Any],
-) -> None:
-    """Computes the outputs of the teacher for the records of the train split."""
-    (split,) = evaluator.data.splits["train"]
-    with trainer.chief_first():
-        cache_teacher(
-            teacher.cache,
-            objective,
-            split=split,
-            parse=evaluator.parse,
-            precision=trainer.training.precision,
-        )
 
 
 def _cache_features(
@@ -320,7 +298,6 @@ def _evaluate_and_predict(
     phases: RunPhases,
     evaluator: SplitEvaluator,
     trainer: Trainer[Any],
-    folder: str,
     step: int,
 ) -> Scores:
     """Returns the results of the dev splits, and of test splits with labels."""
@@ -329,12 +306,12 @@ def _evaluate_and_predict(
     same_splits = phases.predict and splits["dev"] == splits["test"]
     scores = Scores()
     if phases.evaluate and not same_splits:
-        scores = split_results.evaluate(evaluator, folder, step, trainer.is_chief)
+        scores = split_results.evaluate(evaluator, step, trainer.is_chief)
     if phases.predict and trainer.is_chief:
-        predicted = split_results.predict(evaluator, folder, step)
+        predicted = split_results.predict(evaluator, step)
         scores = Scores(
-            {**scores.values, **predicted.values},
-            {**scores.baselines, **predicted.baselines},
+            scores.values | predicted.values,
+            scores.baselines | predicted.baselines,
         )
     return scores
 
@@ -358,11 +335,10 @@ def _run_folder(
         facts=facts,
         uncompared_facts=data.notes,
     )
-    overwrite = phases.train and model.overwrite
     return RunFolder(
-        model.output_dir or "",
+        data.folder,
         metadata,
-        overwrite,
+        phases.train and model.overwrite,
         outputs=task.output_files,
         identity=_identity(data, model, settings, teacher),
     )

@@ -83,10 +83,10 @@ def parse_class_weights(value: ClassWeights) -> dict[str, float]:
     """
     if value == BALANCED:
         return {}
-    if not isinstance(value, str):
-        pairs = [f"{label}={weight}" for label, weight in value.items()]
-    else:
+    if isinstance(value, str):
         pairs = value.split(",")
+    else:
+        pairs = [f"{label}={weight}" for label, weight in value.items()]
 
     weights: dict[str, float] = {}
     for pair in pairs:
@@ -204,9 +204,7 @@ class DistillationConfig:
     def layers(self) -> tuple[int, ...]:
         """`init_layers` as integers; () if they are not given, or not numbers."""
         texts = [str(layer).strip() for layer in self.init_layers or ()]
-        return (
-            tuple(map(int, texts)) if all(layer.isdecimal() for layer in texts) else ()
-        )
+        return tuple(map(int, texts)) if all(map(str.isdecimal, texts)) else ()
 
 
 @dataclasses.dataclass(frozen=True)

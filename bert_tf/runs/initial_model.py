@@ -81,8 +81,9 @@ def read_teacher(
         InputError: The teacher has another task, other labels, another vocabulary or
             casing, or fewer positions, or the folder of the cache is not local.
     """
-    folder = settings.feature_cache_dir
-    folder = folder or os.path.join(student.output_dir or "", "features")
+    folder = settings.feature_cache_dir or os.path.join(
+        student.output_dir or "", "features"
+    )
     cache = FeatureSettings(folder, "float32")
 
     # Both models must have the same labels and read the same ids.

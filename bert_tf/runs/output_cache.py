@@ -67,6 +67,7 @@ class FeatureCache:
         self._shard_of = np.searchsorted(firsts, np.arange(len(ends)), side="right") - 1
         self._starts = starts - starts[firsts][self._shard_of]
         self._bounds: np.ndarray = np.append(firsts, len(ends))
+        self._shards = range(len(firsts))
 
         self._workspace = Workspace(folder, "cache", "feature_cache_dir", _LOCK_FILE)
         # A process can open about 1,000 files at a time.
@@ -87,12 +88,10 @@ class FeatureCache:
             InputError: The folder contains the cache of other data or another encoder,
                 a shard is damaged, the disk is full, or a hidden state is not finite.
         """
-        busy = f"Another run computes {self.folder}."
-        with self._workspace.locked(busy, wait=True):
+        with self._workspace.locked(f"Another run computes {self.folder}.", wait=True):
             # The shards that another run, or an earlier one, has not completed.
             checksums = self._checksums()
-            shards = range(len(self._bounds) - 1)
-            missing = [shard for shard in shards if _name(shard) not in checksums]
+            missing = [shard for shard in self._shards if _name(shard) not in checksums]
             if not missing:
                 return
 
@@ -119,8 +118,7 @@ class FeatureCache:
         """Returns the checksums of the complete shards, by file name."""
         path = os.path.join(self.folder, _FACTS_FILE)
         if not os.path.exists(path):
-            names = map(_name, range(len(self._bounds) - 1))
-            self._workspace.check_owned([_LOCK_FILE], names)
+            self._workspace.check_owned([_LOCK_FILE], map(_name, self._shards))
             return {}
 
         # The cache of other data, or of another encoder, is not replaced.
@@ -229,19 +227,9 @@ def cache_features(
     # because runs with other heads can share the folder.
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
-    key = {
-        "precision": precision,
-        "encoder_sha256": sha256_of_weights(
-            model.config, model.bert.variables_by_name()
-        ),
-        "hidden_states": numbers,
-        "mean": pools,
-    }
-
     name = "-".join(
         [split.split.name, *map(str, numbers), *(["mean"] if pools else [])]
     )
-    shape = (1 if pools else None, len(numbers), model.config.hidden_size)
     split.records.caches[CACHED_FEATURES] = cache_outputs(
         settings,
         name,
@@ -249,8 +237,15 @@ def cache_features(
         outputs=model.features,
         split=split,
         parse=parse,
-        key=key,
-        shape=shape,
+        key={
+            "precision": precision,
+            "encoder_sha256": sha256_of_weights(
+                model.config, model.bert.variables_by_name()
+            ),
+            "hidden_states": numbers,
+            "mean": pools,
+        },
+        shape=(1 if pools else None, len(numbers), model.config.hidden_size),
     )
 
 

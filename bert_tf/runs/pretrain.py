@@ -16,7 +16,6 @@ import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import Path, plain
-from bert_tf.masking.algorithm import Vocabulary
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.pretraining import record_checks
@@ -37,6 +36,7 @@ from bert_tf.pretraining.sample_predictions import masked_sentences
 from bert_tf.record_format import Sizes
 from bert_tf.runs import step_costs
 from bert_tf.runs.run_model import RunModel
+from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
@@ -117,15 +117,14 @@ def pretrain(
     strategy = make_strategy(runtime)
 
     # The records must have been created for the model.
-    architecture, metadata, vocabulary = _model_facts(model, config.objective)
+    architecture, metadata, tokenizer = _model_facts(model, config.objective)
     records = record_checks.checked_records(
         plain(input_file),
         plain(eval_input_file),
         config=config,
         architecture=architecture,
         masking=masking or MaskingConfig(),
-        vocabulary=vocabulary,
-        do_lower_case=metadata.do_lower_case,
+        tokenizer=tokenizer,
     )
 
     # A run resumes only with the same examples and initial weights.
@@ -134,7 +133,7 @@ def pretrain(
         output_dir,
         metadata,
         phases.train and overwrite,
-        identity=_identity(records, model, vocabulary, metadata),
+        identity=_identity(records, model, tokenizer),
     )
     folder.check_same_run(training if phases.train else None)
 
@@ -198,7 +197,7 @@ def _run(
     majority = functools.cache(lambda: majority_accuracies(trainer.objective, held_out))
 
     def evaluate() -> Metrics:
-        return {**trainer.evaluate(held_out, records=lookup), **majority()}
+        return trainer.evaluate(held_out, records=lookup) | majority()
 
     evaluates = phases.evaluate or runtime.eval_steps > 0
     if trainer.is_chief:
@@ -251,8 +250,8 @@ def _training_data(
 
 def _model_facts(
     model: RunModel, objective: str
-) -> tuple[BertConfig, CheckpointMetadata, Vocabulary | None]:
-    """Returns the architecture, the facts to save, and the vocabulary or None."""
+) -> tuple[BertConfig, CheckpointMetadata, BertTokenizer | None]:
+    """Returns the architecture, the facts to save, and the tokenizer or None."""
     architecture = model.pretrained.config
     if objective == "causal":
         architecture = dataclasses.replace(architecture, attention="causal")
@@ -263,14 +262,13 @@ def _model_facts(
     metadata = CheckpointMetadata(
         architecture.to_dict(), tokenizer.vocabulary, tokenizer.do_lower_case
     )
-    return architecture, metadata, Vocabulary.of(tokenizer)
+    return architecture, metadata, tokenizer
 
 
 def _identity(
     records: PretrainingRecords,
     model: RunModel,
-    vocabulary: Vocabulary | None,
-    metadata: CheckpointMetadata,
+    tokenizer: BertTokenizer | None,
 ) -> dict[str, Any]:
     """Returns the values that identify the examples and initial weights of a run."""
     masks = records.masks
@@ -282,8 +280,8 @@ def _identity(
         "max_predictions_per_seq": records.max_predictions_per_seq,
         "shuffle_buffer_size": records.config.shuffle_buffer_size,
         "records": record_checks.fingerprint(records.train_files),
-        "vocabulary_sha256": vocabulary.sha256 if vocabulary else None,
-        "do_lower_case": metadata.do_lower_case,
+        "vocabulary_sha256": tokenizer.vocabulary_sha256 if tokenizer else None,
+        "do_lower_case": tokenizer.do_lower_case if tokenizer else None,
     }
 
 

@@ -202,9 +202,13 @@ def move(records: RecordFile, path: str) -> RecordFile:
         InputError: The disk has not enough space, the file cannot be written, or it
             exists and no run has written it.
     """
-    reason = f"no run has written it: it has no {_INDEX_SUFFIX} file of a run"
-    remedy = "Move it, or give another output_dir"
-    check_is_own("", [path], marks=[path + _INDEX_SUFFIX], reason=reason, remedy=remedy)
+    check_is_own(
+        "",
+        [path],
+        marks=[path + _INDEX_SUFFIX],
+        reason=f"no run has written it: it has no {_INDEX_SUFFIX} file of a run",
+        remedy="Move it, or give another output_dir",
+    )
     size = os.path.getsize(records.path)
     check_disk_space(os.path.dirname(path), size, os.path.basename(path))
 
@@ -246,10 +250,9 @@ def _serialize(
     lengths = encoded.columns["input_mask"].sum(axis=-1)
     longest = lengths.max(axis=tuple(range(1, lengths.ndim)), initial=0)
     records = record_format.encode(encoded.columns, table)
-    sizes = np.array([len(record) for record in records], np.int64)
     per_example = encoded.records_per_example  # None: one record for each example
     return records, _Block(
-        sizes,
+        np.array([len(record) for record in records], np.int64),
         longest.astype(np.uint16),
         num_examples=len(records if per_example is None else per_example),
         records_per_example=per_example,
@@ -266,16 +269,15 @@ def _index_of(blocks: Sequence[_Block], key: Facts, notes: Facts) -> RecordIndex
 
     steps = np.concatenate([[0], *sizes])
     steps[1:] += _HEADER_BYTES + _FOOTER_BYTES
-    has_several = per_example[0] is not None
     return RecordIndex(
         key,
         sum(num_examples),
         counts=dict(totals),
         starts=np.cumsum(steps),
         num_tokens=np.concatenate(num_tokens),
-        records_per_example=np.concatenate(per_example).astype(np.uint32)
-        if has_several
-        else None,
+        records_per_example=None
+        if per_example[0] is None
+        else np.concatenate(per_example).astype(np.uint32),
         notes=notes,
     )
 

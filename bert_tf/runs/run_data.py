@@ -139,9 +139,8 @@ class RunData:
     def warn_about_equal_sources(self) -> None:
         """Logs a warning for each split with the content of the train split."""
         (train,) = (data.split for data in self.splits["train"])
-        for split in (
-            data.split for kind in ("dev", "test") for data in self.splits[kind]
-        ):
+        for data in self.splits["dev"] + self.splits["test"]:
+            split = data.split
             if self._fingerprints[split.name] == self._fingerprints[train.name]:
                 _LOGGER.warning(
                     "warning: %s and %s have the same content, so the results on the "
@@ -248,11 +247,10 @@ class RunData:
         # Threads encode the examples while they are read.
         counts = RowCounts()
         temporary = os.path.join(self._temporary.name, os.path.basename(path))
-        encode = functools.partial(self._encode, split.kind)
         records = record_files.write(
             temporary,
             self._training_examples(split, counts),
-            encode=encode,
+            encode=functools.partial(self._encode, split.kind),
             table=self.task.table,
             key=key,
             notes=counts.notes,
@@ -271,16 +269,12 @@ class RunData:
 
     def _key(self, split: Split) -> dict[str, Any]:
         """Returns the values that identify the records of a split."""
-        further = {}
+        source = {"content": self._fingerprints[split.name], "limit": split.limit}
         if split.kind == "train" and self._unlabelled:
-            further["unlabelled_file"] = self._unlabelled.source.fingerprint()
+            source["unlabelled_file"] = self._unlabelled.source.fingerprint()
 
         return {
-            "source": {
-                "content": self._fingerprints[split.name],
-                "limit": split.limit,
-                **further,
-            },
+            "source": source,
             "split": split.name,
             "task": self.task.facts.of_records(),
             "features": [
@@ -306,7 +300,8 @@ class RunData:
 def _report(data: SplitData) -> None:
     """Logs the number of examples, of those with a property, and of unknown tokens."""
     counts, total = data.counts, data.counts.get(_TOKENS, 0)
-    parts = [
+    parts = [f"{data.num_examples:,} examples"]
+    parts += [
         f"{n:,} {reason}"
         for reason, n in counts.items()
         if n and reason not in (_UNKNOWN, _TOKENS)
@@ -316,9 +311,8 @@ def _report(data: SplitData) -> None:
     if total:
         parts.append(f"{counts[_UNKNOWN] / total:.2%} of {total:,} tokens are [UNK]")
 
-    examples = f"{data.num_examples:,} examples"
     name = _description(data.split)
-    _LOGGER.info("%s: %s.", name, ", ".join([examples, *parts]))
+    _LOGGER.info("%s: %s.", name, ", ".join(parts))
     for line in counts.notes["first"] + counts.notes["read"]:
         _LOGGER.info("%s: %s", name, line)
     _warn(counts.notes)

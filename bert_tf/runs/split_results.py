@@ -3,13 +3,12 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping
 
 from bert_tf.runs import dev_split
 from bert_tf.runs.evaluation import SplitEvaluator
-from bert_tf.runs.run_data import SplitData
 from bert_tf.storage import files
 from bert_tf.tasks.results import TaskResults, with_baselines
+from bert_tf.tasks.splits import Split
 from bert_tf.tasks.task import RESULTS
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.summaries import write_results
@@ -25,25 +24,27 @@ class Scores:
     """
 
     values: Metrics = dataclasses.field(default_factory=dict)
-    baselines: Mapping[str, Metrics] = dataclasses.field(default_factory=dict)
+    baselines: dict[str, Metrics] = dataclasses.field(default_factory=dict)
 
 
-def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) -> Scores:
+def evaluate(evaluator: SplitEvaluator, step: int, writes: bool) -> Scores:
     """Evaluates on all dev splits, and writes eval_results.txt and the reports.
 
     If the first split has a suffix, the names of both files end with it. A process with
     `writes` False writes no files.
     """
+    folder = evaluator.data.folder
     splits = evaluator.data.splits["dev"]
     values: Metrics = {"global_step": step}
     baselines = {}
-    for number, split in enumerate(splits):
-        results, metrics = evaluator.score(split)
+    for number, data in enumerate(splits):
+        split = data.split
+        results, metrics = evaluator.score(data)
         if number == 0 and "loss" in metrics:
             # google-research/bert writes the loss twice.
             values["loss"] = metrics["loss"]
         values |= _by_result_name(split, metrics)
-        baselines[split.split.name] = _baseline(evaluator, split, results)
+        baselines[split.name] = _baseline(evaluator, split, results)
         if writes:
             _write_report(folder, split, results)
     if writes:
@@ -52,31 +53,31 @@ def evaluate(evaluator: SplitEvaluator, folder: str, step: int, writes: bool) ->
     return Scores(values, baselines)
 
 
-def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
+def predict(evaluator: SplitEvaluator, step: int) -> Scores:
     """Writes the predictions for all test splits, and returns their metrics, if any.
 
     The metrics are also written to eval_results.txt or, for splits of the kind "test",
     to test_results.txt.
     """
+    folder = evaluator.data.folder
     splits = evaluator.data.splits["test"]
     values: Metrics = {}
     baselines = {}
-    for split in splits:
+    for data in splits:
+        split = data.split
         # The metrics of earlier predictions may be those of another file.
-        names = [
-            f"{split.split.result_name(stem)}.txt" for stem in ("results", "report")
-        ]
-        if split.split.kind == "dev":
+        names = [f"{split.result_name(stem)}.txt" for stem in ("results", "report")]
+        if split.kind == "dev":
             names += [RESULTS, _errors_file(split)]
         for name in names:
             files.remove(os.path.join(folder, name))
 
-        results = evaluator.write(split, folder)
+        results = evaluator.write(data)
         metrics = with_baselines(results) if results.scores_predictions else {}
         if not metrics:
             continue
         values |= _by_result_name(split, metrics)
-        baselines[split.split.name] = _baseline(evaluator, split, results)
+        baselines[split.name] = _baseline(evaluator, split, results)
         _write_report(folder, split, results)
 
     if values:
@@ -86,24 +87,22 @@ def predict(evaluator: SplitEvaluator, folder: str, step: int) -> Scores:
     return Scores(values, baselines)
 
 
-def conclude(
-    scores: Scores, evaluator: SplitEvaluator, folder: str, is_chief: bool
-) -> str:
+def conclude(scores: Scores, evaluator: SplitEvaluator, is_chief: bool) -> str:
     """Returns the metric that selects the best weights as a sentence, or "".
 
     The chief writes examples of the first dev split, and results.json if it has a
     result, with a warning if the model is no better than a constant prediction.
     """
-    task = evaluator.data.task
-    splits = evaluator.data.splits
+    data = evaluator.data
+    task = data.task
     # The split to predict has results if it has labels.
-    evaluated = [*splits["dev"], *(splits["test"] if scores.values else ())]
+    evaluated = data.splits["dev"] + (data.splits["test"] if scores.values else [])
     if not evaluated:
         return ""
     split, (metric, sign) = evaluated[0].split, task.best_by
     writes = is_chief and split.kind == "dev"
     if writes:
-        dev_split.write_examples(folder, evaluator.sampled[split.name])
+        dev_split.write_examples(data.folder, evaluator.sampled[split.name])
 
     name = split.result_name(metric)
     if name not in scores.values:
@@ -119,27 +118,25 @@ def conclude(
         results=scores.values,
     )
     if writes:
-        result.write(folder)
-    if writes and result.is_degenerate:
-        _LOGGER.warning(
-            "warning: the model is no better than a constant prediction: %s %.4f, and "
-            "%.4f if all predictions are the same. Try a lower learning rate, more "
-            "warm-up or another seed.",
-            metric,
-            value,
-            baseline,
-        )
+        result.write(data.folder)
+        if result.is_degenerate:
+            _LOGGER.warning(
+                "warning: the model is no better than a constant prediction: %s %.4f, "
+                "and %.4f if all predictions are the same. Try a lower learning rate, "
+                "more warm-up or another seed.",
+                metric,
+                value,
+                baseline,
+            )
     note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
     return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
 
 
-def _by_result_name(split: SplitData, metrics: Metrics) -> Metrics:
-    return {split.split.result_name(name): value for name, value in metrics.items()}
+def _by_result_name(split: Split, metrics: Metrics) -> Metrics:
+    return {split.result_name(name): value for name, value in metrics.items()}
 
 
-def _baseline(
-    evaluator: SplitEvaluator, split: SplitData, results: TaskResults
-) -> Metrics:
+def _baseline(evaluator: SplitEvaluator, split: Split, results: TaskResults) -> Metrics:
     """Returns the metrics of a constant prediction; {} with a warning if one is not defined."""
     metric = evaluator.data.task.best_by[0]
     reason = results.undefined(metric)
@@ -148,20 +145,20 @@ def _baseline(
     _LOGGER.warning(
         "warning: %s has %s, so %s is not defined: the value 0 does not show how good "
         "the model is. Give another %s file.",
-        split.split.source.name,
+        split.source.name,
         reason,
         metric,
-        split.split.kind,
+        split.kind,
     )
     return {}
 
 
-def _write_report(folder: str, split: SplitData, results: TaskResults) -> None:
+def _write_report(folder: str, split: Split, results: TaskResults) -> None:
     """Writes the report and, for a dev split, the worst errors."""
     if report := results.report():
-        name = f"{split.split.result_name('report')}.txt"
+        name = f"{split.result_name('report')}.txt"
         files.write_text(os.path.join(folder, name), report)
-    if split.split.kind != "dev":
+    if split.kind != "dev":
         return
     path = os.path.join(folder, _errors_file(split))
     files.remove(path)  # that of an earlier evaluation
@@ -169,5 +166,5 @@ def _write_report(folder: str, split: SplitData, results: TaskResults) -> None:
         files.write_text(path, "".join(errors))
 
 
-def _errors_file(split: SplitData) -> str:
-    return f"{split.split.with_suffix('errors')}.jsonl"
+def _errors_file(split: Split) -> str:
+    return f"{split.with_suffix('errors')}.jsonl"

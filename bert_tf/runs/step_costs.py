@@ -41,7 +41,6 @@ def of_pretraining(
             pass
 
     kind = records.config.objective
-    is_causal = kind == "causal"
     return _log(
         trainer,
         runtime,
@@ -49,7 +48,9 @@ def of_pretraining(
         mean_length=length,
         max_length=records.max_seq_length,
         predictions=(
-            records.max_seq_length - 1 if is_causal else records.max_predictions_per_seq
+            records.max_seq_length - 1
+            if kind == "causal"
+            else records.max_predictions_per_seq
         ),
         next_sentence=kind == "mlm_nsp",
     )

@@ -87,8 +87,7 @@ def train(
 
     parse = evaluator.parse
     if (label_weights := data.label_weights) is not None:
-        described = describe_weights(data.task, label_weights)
-        _LOGGER.info("class weights: %s.", described)
+        _LOGGER.info("class weights: %s.", describe_weights(data.task, label_weights))
         parse = with_label_weights(parse, label_weights)
 
     # The pipeline, and what names the examples of a batch in messages.
@@ -102,9 +101,7 @@ def train(
     describe = functools.partial(
         record_files.describe, split.split.source.name, records
     )
-    held_out = HeldOutData()
-    if settings.runtime.eval_steps:
-        held_out = _held_out(evaluator)
+    held_out = _held_out(evaluator) if settings.runtime.eval_steps else None
     lookup = RecordLookup(describe=describe)
     return trainer.train(TrainingData(from_step, lookup), held_out, rates)
 

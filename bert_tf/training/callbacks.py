@@ -96,7 +96,7 @@ class MetricLogging(Callback):
 
         The resumed run then logs these steps at its regular step.
         """
-        if self.metrics.steps and not interrupted:
+        if self.metrics.totals.steps and not interrupted:
             self.act(state)
 
     def __exit__(self, *error: object) -> None:
@@ -120,20 +120,21 @@ class BadSteps(Callback):
     """
 
     failures: FailureMessages
-    last: StepResult | None = None
+    bad_result: StepResult | None = None
 
     def after_steps(self, result: StepResult, secs: float) -> None:
-        """Keeps the result."""
-        self.last = result
+        """Keeps the result if too many steps in a row were bad."""
+        if result.is_failure:
+            self.bad_result = result
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether too many steps in a row were bad."""
-        return self.last is not None and self.last.is_failure
+        return self.bad_result is not None
 
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Raises an `InputError` if too many steps in a row were bad."""
-        if self.last is not None and self.last.is_failure:
-            raise self.failures.bad_steps(self.last, state.step)
+        if self.bad_result is not None:
+            raise self.failures.bad_steps(self.bad_result, state.step)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +170,7 @@ class HeldOutEvaluation(Callback):
         evaluations: Maps the name of each data set to a function that returns the
             metrics of the present weights. The metrics on the first data set select the
             best weights.
+        held_out: Its `samples` and `image` are logged after the evaluations.
         best_by: The name of the metric that selects the best weights, and a sign: 1 if
             higher values of this metric are better, -1 if lower values are better.
         summaries, writer: None in a process that writes no files.
@@ -179,45 +181,45 @@ class HeldOutEvaluation(Callback):
     """
 
     evaluations: Mapping[str, Evaluate]
-    samples: Callable[[], str] | None
-    image: Callable[[], np.ndarray | None]
+    held_out: HeldOutData
     best_by: tuple[str, int]
     summaries: Summaries | None
     writer: CheckpointWriter | None
     failures: FailureMessages
     max_evals: int
     every_steps: int
-    results: dict[str, Metrics] = dataclasses.field(default_factory=dict)
+    results: dict[str, Metrics]
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether there were `max_evals` evaluations after the best one."""
-        return state.best.stops_training(self.max_evals)
+        return 0 < self.max_evals <= state.best.evals_since
 
     def act(self, state: RunState) -> None:
         """Evaluates on all data sets, and saves the weights if they are the best."""
         if not self.evaluations:
             return
+        step = state.step
         first = next(iter(self.evaluations))
-        with self.failures.explain(state.step):
+        with self.failures.explain(step):
             for name, evaluate in self.evaluations.items():
                 values = evaluate()
                 text = ", ".join(f"{key} {value:.4f}" for key, value in values.items())
-                _LOGGER.info("step %d, %s: %s", state.step, name, text)
-                log(self.summaries, name, state.step, values)
+                _LOGGER.info("step %d, %s: %s", step, name, text)
+                log(self.summaries, name, step, values)
                 self.results[name] = values
-            if self.samples is not None and self.summaries is not None:
-                samples = self.samples()
-                self.summaries.write_text(first, state.step, "samples", samples)
-                if (image := self.image()) is not None:
-                    self.summaries.write_image(first, state.step, "confusion", image)
+            if self.held_out.samples is not None and self.summaries is not None:
+                samples = self.held_out.samples()
+                self.summaries.write_text(first, step, "samples", samples)
+                if (image := self.held_out.image()) is not None:
+                    self.summaries.write_image(first, step, "confusion", image)
                 self.summaries.flush()
 
         # The first data set selects the best weights.
         metric, sign = self.best_by
         values = self.results[first]
-        is_best = state.best.update(state.step, values[metric], sign)
+        is_best = state.best.update(step, values[metric], sign)
         if is_best and self.writer is not None:
-            self.writer.save_best(state.step, values)
+            self.writer.save_best(step, values)
 
 
 @dataclasses.dataclass

@@ -88,11 +88,9 @@ def _problem_of_tf_config(text: str) -> str:
 
 def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
     name = runtime.tpu_name or "local"
-    zone = runtime.tpu_zone or None
-    project = runtime.gcp_project or None
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(
-            name, zone, project
+            name, runtime.tpu_zone or None, runtime.gcp_project or None
         )
         if name != "local":
             tf.config.experimental_connect_to_cluster(resolver)

@@ -102,11 +102,6 @@ class MetricAccumulator:
         self.totals.clear()
         self._restart_clocks()
 
-    @property
-    def steps(self) -> int:
-        """The number of steps since the last log entry, also before a restart."""
-        return self.totals.steps
-
     def add(self, result: StepResult, secs: float) -> None:
         """Adds the result of one or more steps, and the seconds that they took."""
         totals = self.totals

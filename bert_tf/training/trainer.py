@@ -322,9 +322,9 @@ class Trainer(Generic[ObjectiveT]):
         summaries = None
         if is_chief:
             summaries = Summaries(self._folder.path, state.step)
-            model = {"model": dict(self._folder.metadata.config)}
             settings = self._folder.settings(self.training)
-            summaries.write_hyperparameters({**settings, **model})
+            model = self._folder.metadata.config
+            summaries.write_hyperparameters({**settings, "model": model})
 
         total = None if budget else self._last_step
         logging = MetricLogging(
@@ -336,8 +336,7 @@ class Trainer(Generic[ObjectiveT]):
         )
         evaluation = HeldOutEvaluation(
             self._evaluations(held_out),
-            held_out.samples,
-            image=held_out.image,
+            held_out,
             best_by=self.objective.best_by,
             summaries=summaries,
             writer=writer if is_chief else None,
@@ -346,17 +345,15 @@ class Trainer(Generic[ObjectiveT]):
             every_steps=runtime.eval_steps,
             results=self.results,
         )
-        if not is_chief:
-            return [logging, BadSteps(failures), evaluation]
-        return [
-            logging,
-            BadSteps(failures),
-            evaluation,
-            CheckpointSaving(
-                writer, iterator, state.step, runtime.save_checkpoints_steps
-            ),
-            Profiling(self._folder.path, runtime.profile_steps),
-        ]
+        callbacks: list[Callback] = [logging, BadSteps(failures), evaluation]
+        if is_chief:
+            callbacks += [
+                CheckpointSaving(
+                    writer, iterator, state.step, runtime.save_checkpoints_steps
+                ),
+                Profiling(self._folder.path, runtime.profile_steps),
+            ]
+        return callbacks
 
     def load_result(self, required: bool = False) -> int:
         """Loads the final weights of the run from the folder.
@@ -456,7 +453,6 @@ class Trainer(Generic[ObjectiveT]):
         self, iterator: Any, failures: FailureMessages, is_part: bool
     ) -> RunSteps:
         """Returns a function that runs steps and converts their errors to messages."""
-        parts = self._workers.count if is_part else 1
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):
@@ -466,7 +462,7 @@ class Trainer(Generic[ObjectiveT]):
                     steps=steps,
                     bad_in_a_row=state.bad_steps,
                     elapsed_secs=state.elapsed_secs,
-                    parts=parts,
+                    parts=self._workers.count if is_part else 1,
                 )
 
         return run_steps

@@ -295,8 +295,7 @@ def first_difference(
     for key in sorted({*before, *now}):
         old, new = before.get(key), now.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):
-            difference = first_difference(old, new, f"{prefix}{key}.")
-            if difference:
+            if difference := first_difference(old, new, f"{prefix}{key}."):
                 return difference
         elif old != new:
             return f"{prefix}{key}", old, new

@@ -1,4 +1,4 @@
-"""`BestEvaluation`: decides which weights of a run are the best, and early stopping."""
+"""`BestEvaluation`: decides which weights of a run are the best."""
 
 import dataclasses
 import math
@@ -35,7 +35,3 @@ class BestEvaluation:
             return True
         self.evals_since += 1
         return False
-
-    def stops_training(self, max_evals: int) -> bool:
-        """Returns whether `max_evals` evaluations followed the best one; 0: never."""
-        return bool(max_evals) and self.evals_since >= max_evals

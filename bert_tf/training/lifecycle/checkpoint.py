@@ -83,13 +83,14 @@ def restore_or_start(
     # The layout may have changed, which changes the result a little.
     before = read_own(folder, RUNTIME_FILE)
     for name in _LAYOUT:
-        if before.get(name) != runtime_settings[name]:
+        old, new = before.get(name), runtime_settings[name]
+        if old != new:
             _LOGGER.warning(
                 "warning: %s was %s when the checkpoint was written and is %s now. The "
                 "result is the same except for rounding and dropout masks.",
                 name,
-                before.get(name),
-                runtime_settings[name],
+                old,
+                new,
             )
     return state
 
@@ -177,7 +178,7 @@ class CheckpointWriter:
 
         def write() -> None:
             with unfinished:
-                self._check_finite(step, {**arrays, **slots})
+                self._check_finite(step, arrays | slots)
                 self._write_weights(temporary, arrays, {"step": step})
                 path = os.path.join(temporary, OPTIMIZER_FILE)
                 files.write_bytes(path, safetensors_format.to_safetensors(slots))

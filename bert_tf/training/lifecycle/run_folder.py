@@ -137,10 +137,10 @@ class RunFolder:
         """
         parent = os.path.join(self.path, "checkpoints")
         names = files.list_folder(parent) if tf.io.gfile.isdir(parent) else []
-        names = [name for name in names if CHECKPOINT_NAME.match(name)]
-        return [
-            os.path.join(parent, name) for name in sorted(names, key=step_of_checkpoint)
+        paths = [
+            os.path.join(parent, name) for name in names if CHECKPOINT_NAME.match(name)
         ]
+        return sorted(paths, key=step_of_checkpoint)
 
     def latest_checkpoint(self) -> str | None:
         """Returns the newest valid checkpoint, or None.
@@ -210,10 +210,10 @@ class RunFolder:
         config = self.read_settings(weights.CONFIG_FILE)
         # A run of an older version has no values for newer settings; it used their
         # defaults.
-        settings = {**to_json_dict(TrainingConfig()), **self.read_settings()}
-        difference = first_difference(
-            config, dict(self.metadata.config)
-        ) or first_difference(settings, own)
+        settings = to_json_dict(TrainingConfig()) | self.read_settings()
+        difference = first_difference(config, self.metadata.config) or first_difference(
+            settings, own
+        )
         if difference is None:
             return
 
@@ -255,7 +255,8 @@ class RunFolder:
         names = []
         if trains:
             names = ["metrics.jsonl", "best", TRAINING_FILE]
-            names += ["checkpoints"] if self.checkpoints() else []
+            if self.checkpoints():
+                names.append("checkpoints")
             config = os.path.join(self.path, weights.CONFIG_FILE)
             if not files.exists(config) or (
                 json_files.read(config) != dict(self.metadata.config)
@@ -268,11 +269,9 @@ class RunFolder:
         # Evaluation alone and a run that ended early write files too, and leave the
         # lock file.
         if local and not os.path.exists(os.path.join(self.path, _LOCK_FILE)):
-            names += [
-                "eval_results.txt",
-                *self._outputs,
-                *(self._events() if trains else ()),
-            ]
+            names += ["eval_results.txt", *self._outputs]
+            if trains:
+                names += self._events()
 
         if not self._contains_run():  # the chief may have written it meanwhile
             self._workspace.check_owned((), names)
@@ -288,23 +287,21 @@ class RunFolder:
         config = read_own(checkpoint, weights.CONFIG_FILE)
 
         # Facts that this run does not have are not compared.
-        own_facts = {
-            "do_lower_case": self.metadata.do_lower_case,
-            **self.metadata.facts,
-        }
-        if self.metadata.vocabulary is not None:
+        metadata = self.metadata
+        own_facts = {"do_lower_case": metadata.do_lower_case, **metadata.facts}
+        if metadata.vocabulary is not None:
             own_facts["vocabulary_sha256"] = weights.vocabulary_sha256(
-                self.metadata.vocabulary
+                metadata.vocabulary
             )
         own_facts = {
             key: value for key, value in own_facts.items() if value is not None
         }
 
         before = {
-            **{key: config.get(key) for key in self.metadata.config},
+            **{key: config.get(key) for key in metadata.config},
             **{key: facts.get(key) for key in own_facts},
         }
-        difference = first_difference(before, {**self.metadata.config, **own_facts})
+        difference = first_difference(before, {**metadata.config, **own_facts})
         if difference:
             name, old, new = difference
             raise InputError(

@@ -26,11 +26,11 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
         )
 
     # Then a gradient is not finite. The names are in the order of the layers.
-    names = list(objective.variables)
-    gradients = tape.gradient(loss, [objective.variables[name].value for name in names])
+    variables = objective.variables.items()
+    gradients = tape.gradient(loss, {name: weight.value for name, weight in variables})
     bad = [
         name
-        for name, gradient in zip(names, gradients, strict=True)
+        for name, gradient in gradients.items()
         if gradient is not None and not _is_finite(tf.convert_to_tensor(gradient))
     ]
 

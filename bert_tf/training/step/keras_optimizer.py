@@ -208,7 +208,13 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self.clip_norm = (
             clip_norm if clip_norm is None else positive("clip_norm", clip_norm)
         )
-        self._no_decay = _regular_expressions(exclude_from_weight_decay)
+        if isinstance(exclude_from_weight_decay, str):
+            raise InputError(
+                "exclude_from_weight_decay must be a list of regular expressions. "
+                f"Received the string {exclude_from_weight_decay!r}. Give "
+                f"[{exclude_from_weight_decay!r}]."
+            )
+        self._no_decay = tuple(exclude_from_weight_decay)
         # Outside of TensorFlow, the base class clips.
         self.global_clipnorm = None if _ON_TENSORFLOW else self.clip_norm
 
@@ -331,12 +337,3 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             "epsilon": self.epsilon,
             **{option: base[option] for option in _OPTIONS},
         }
-
-
-def _regular_expressions(patterns: Sequence[str]) -> tuple[str, ...]:
-    if isinstance(patterns, str):
-        raise InputError(
-            "exclude_from_weight_decay must be a list of regular expressions. Received "
-            f"the string {patterns!r}. Give [{patterns!r}]."
-        )
-    return tuple(patterns)

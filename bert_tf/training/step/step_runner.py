@@ -82,11 +82,10 @@ class StepRunner:
         self._objective = objective
         self._config = config
         self._strategy = make_strategy(runtime)
-        self._accumulation_steps = runtime.gradient_accumulation_steps
-        self._debug_nans = runtime.debug_nans
+        self._runtime = runtime
         size = config.global_batch_size
         replicas = self._strategy.num_replicas_in_sync
-        steps = self._accumulation_steps
+        steps = runtime.gradient_accumulation_steps
         if size % (replicas * steps):
             each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
             raise InputError(
@@ -136,9 +135,12 @@ class StepRunner:
         numbers = [
             tf.constant(number, tf.int64) for number in (step, steps, bad_in_a_row)
         ]
-        start = _start(elapsed_secs)
+        # The time at which training would have started without pauses, on the clock of
+        # `tf.timestamp`. Each graph call gets a new value, so that a change of the
+        # system clock affects one call only.
+        start = tf.constant(time.time() - elapsed_secs, tf.float64)
         cause = ""
-        if not self._debug_nans:
+        if not self._runtime.debug_nans:
             totals, done, bad, origin = self._train_steps(
                 iterator, *numbers, start, parts
             )
@@ -197,7 +199,11 @@ class StepRunner:
         done, origin = tf.constant(0, tf.int64), tf.zeros([0, 2], tf.int64)
 
         def continues(done: Any, bad: Any, _: Any, totals: Any) -> Any:
-            return self._continues(done < steps, bad, totals)
+            is_due = tf.logical_and(done < steps, bad < MAX_BAD_STEPS)
+            if self._config.time_budget_secs:
+                _, _, scalars = totals
+                is_due = tf.logical_and(is_due, scalars["time_budget_used"] < 1.0)
+            return is_due
 
         def run_next(done: Any, bad: Any, origin: Any, totals: Any) -> tuple[Any, ...]:
             batch = iterator.get_next()
@@ -224,18 +230,10 @@ class StepRunner:
         )
         return totals, done, bad, origin
 
-    def _continues(self, has_steps_left: Any, bad: Any, totals: Any) -> Any:
-        """Returns whether the loop runs another step, from the totals of the steps so far."""
-        continues = tf.logical_and(has_steps_left, bad < MAX_BAD_STEPS)
-        if self._config.time_budget_secs:
-            _, _, scalars = totals
-            continues = tf.logical_and(continues, scalars["time_budget_used"] < 1.0)
-        return continues
-
     def _step(
         self, batch: Tensors, step: Any, start: Any, parts: int = 1
     ) -> tuple[Any, ...]:
-        """Runs one step; `start` is a result of `_start`.
+        """Runs one step; `start` is the start of training in seconds, see `train`.
 
         Returns sums, counts and scalars for all replicas together, and 1 for a bad
         step, else 0.
@@ -245,13 +243,16 @@ class StepRunner:
         elapsed = (
             tf.timestamp() - start if self._config.time_budget_secs else tf.zeros([])
         )
-        arguments = (_without_origin(batch), step, tf.cast(elapsed, tf.float32))
-        replica_step = functools.partial(self._replica_step, parts=parts)
-        results = self._strategy.run(replica_step, args=arguments)
-        return self._of_first_replica(results)
+        return self._run_on_replicas(
+            functools.partial(self._replica_step, parts=parts),
+            _without_origin(batch),
+            step,
+            tf.cast(elapsed, tf.float32),
+        )
 
-    def _of_first_replica(self, results: Any) -> Any:
-        """Returns the values of the first replica; totals are equal on all replicas."""
+    def _run_on_replicas(self, function: Any, *arguments: Any) -> Any:
+        """Returns the results of the first replica; totals are equal on all replicas."""
+        results = self._strategy.run(function, args=arguments)
         first = self._strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: first(value)[0], results)
 
@@ -327,7 +328,7 @@ class StepRunner:
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[Tensors, ...]:
         """Sums `_compute_gradients` over the parts of a replica's batch."""
-        parts = self._accumulation_steps
+        parts = self._runtime.gradient_accumulation_steps
         if parts == 1:
             return self._gradients(batch, counts, seed, loss_scale)
 
@@ -388,9 +389,7 @@ class StepRunner:
         tf.cond(first(finite)[0], apply, skip)
 
     def _evaluate_on_replicas(self, batch: Tensors) -> tuple[Tensors, ...]:
-        return self._of_first_replica(
-            self._strategy.run(self._replica_evaluate, args=(batch,))
-        )
+        return self._run_on_replicas(self._replica_evaluate, batch)
 
     def _replica_evaluate(self, batch: Tensors) -> tuple[Tensors, ...]:
         context = tf.distribute.get_replica_context()
@@ -415,15 +414,6 @@ class StepRunner:
                 self._objective.counts(batch),
             )
         )
-
-
-def _start(elapsed_secs: float) -> Any:
-    """Returns the time at which training would have started without pauses.
-
-    It is a float64 scalar in seconds, on the clock of `tf.timestamp`. Each graph call
-    gets a new value, so that a change of the system clock affects one call only.
-    """
-    return tf.constant(time.time() - elapsed_secs, tf.float64)
 
 
 def _without_origin(batch: Tensors) -> Tensors:

@@ -64,13 +64,11 @@ flags.DEFINE_multi_string(
 )
 config_flags.define_path(
     "input_file",
-    None,
     "A table (.jsonl, .parquet, or .csv or .tsv with the names of the columns in the "
     "first line), or another file with one text per line. Default: --text, or stdin.",
 )
 config_flags.define_path(
     "output_file",
-    None,
     "File for the predictions, or folder for --format=projector; appears when it is "
     "complete. Default: the standard output.",
 )

@@ -59,7 +59,6 @@ flags.DEFINE_bool(
 )
 config_flags.define_path(
     "average_nbest",
-    None,
     "Files nbest_predictions.json of several runs: writes the answers with the highest "
     "mean probability to --output_dir, and runs no model.",
     is_list=True,

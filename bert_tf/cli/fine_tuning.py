@@ -68,7 +68,7 @@ class ProgramFlags:
 def define_flags(program: ProgramFlags) -> None:
     """Defines the flags of a program that other programs for fine-tuning have too."""
     # Data and output.
-    config_flags.define_path("output_dir", None, "Folder of this run.", required=True)
+    config_flags.define_path("output_dir", "Folder of this run.", required=True)
     config_flags.define(
         DataLocation,
         (
@@ -81,7 +81,6 @@ def define_flags(program: ProgramFlags) -> None:
     )
     config_flags.define_path(
         "predict_file",
-        None,
         "File for --do_predict, of any name, with or without labels or answers.",
     )
 
@@ -96,7 +95,6 @@ def define_flags(program: ProgramFlags) -> None:
     )
     config_flags.define_path(
         "export_dir",
-        None,
         "Exports the model as a SavedModel that takes raw text, as a new version in "
         "this folder.",
     )

@@ -23,14 +23,13 @@ def define_model_flags(checkpoint_help: str) -> None:
     """Defines the flags for the model."""
     config_flags.define_path(
         "bert_config_file",
-        None,
         "bert_config.json with the architecture; or tiny, mini, small, medium, base or "
         "large: that released size with the entries of --vocab_file. Default: the one "
         "of --init_checkpoint.",
     )
-    config_flags.define_path("init_checkpoint", None, checkpoint_help)
+    config_flags.define_path("init_checkpoint", checkpoint_help)
     config_flags.define_path(
-        "vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint."
+        "vocab_file", "vocab.txt. Default: the one of --init_checkpoint."
     )
     flags.DEFINE_bool(
         "do_lower_case",
@@ -66,7 +65,6 @@ def define_exported_model_flags() -> None:
     """Defines the flags for an exported model, of which --model is required."""
     config_flags.define_path(
         "model",
-        None,
         "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
         "file.",
         required=True,

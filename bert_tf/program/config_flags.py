@@ -72,16 +72,19 @@ def define(
 
 
 def define_path(
-    name: str, *arguments: Any, is_list: bool = False, **named: Any
+    name: str,
+    text: str,
+    default: str | None = None,
+    required: bool = False,
+    is_list: bool = False,
 ) -> None:
     """Defines a flag whose value is a path, or a comma list of paths.
 
     Args:
-        arguments: Those of `flags.DEFINE_string`, as `named`.
         is_list: Whether the value is a list of paths.
     """
     define_flag: Any = flags.DEFINE_list if is_list else flags.DEFINE_string
-    define_flag(name, *arguments, **named)
+    define_flag(name, default, text, required=required)
     PATHS.add(name)
 
 

@@ -214,8 +214,7 @@ class _BareMessages(logging.Formatter):
         self._others = others or logging.Formatter()
 
     def format(self, record: logging.LogRecord) -> str:
-        is_own = record.name.partition(".")[0] == "bert_tf"
-        if not is_own:
+        if record.name.partition(".")[0] != "bert_tf":
             return self._others.format(record)
         return name_programs(visible(super().format(record)), sys.argv[0])
 
@@ -291,8 +290,9 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
 
     for name in _path_flags():
-        flags.FLAGS[name].value = _expand_home(flags.FLAGS[name].value)
-        _check_end(name, flags.FLAGS[name].value)
+        flag = flags.FLAGS[name]
+        flag.value = _expand_home(flag.value)
+        _check_end(name, flag.value)
     return words
 
 

@@ -59,7 +59,9 @@ def define(
 
         # absl has a function for each kind of flag.
         text = condition + texts.get(field.name, _text(field, fields))
-        kind = _kind(field.type)
+        kind: Any = field.type
+        if isinstance(kind, types.UnionType):
+            kind = typing.get_args(kind)[0]  # str of `str | os.PathLike | None`
         if choices := field.metadata["choices"]:
             flags.DEFINE_enum(flag, default, choices, text)
         elif typing.get_origin(kind) in _LISTS:
@@ -88,15 +90,6 @@ def define_path(
     PATHS.add(name)
 
 
-def _kind(annotation: Any) -> Any:
-    """Returns the type of a field, without None."""
-    if isinstance(annotation, types.UnionType):
-        return next(
-            kind for kind in typing.get_args(annotation) if kind is not types.NoneType
-        )
-    return annotation
-
-
 def _text(field: Any, fields: Sequence[Any]) -> str:
     """Returns the description of an option, with `name` as --name."""
     names: dict[str, str] = {
@@ -112,13 +105,8 @@ def _text(field: Any, fields: Sequence[Any]) -> str:
 
 def build(config_class: Any, **values: Any) -> Any:
     """Builds a config from `values` and, for other options, from the flags."""
-    flag_names = {
-        field.name: field.metadata.get("flag", field.name)
-        for field in dataclasses.fields(config_class)
-    }
-    from_flags = {
-        name: flags.FLAGS[flag].value
-        for name, flag in flag_names.items()
-        if flag in flags.FLAGS
-    }
-    return config_class(**{**from_flags, **values})
+    for field in dataclasses.fields(config_class):
+        flag = field.metadata.get("flag", field.name)
+        if flag in flags.FLAGS:
+            values.setdefault(field.name, flags.FLAGS[flag].value)
+    return config_class(**values)

@@ -72,10 +72,7 @@ class Stats:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Stats":
         """Restores the counts from the array of each attribute."""
-        values: dict[str, Any] = {
-            k: v if v.ndim else v.item() for k, v in arrays.items()
-        }
-        return cls(**values)
+        return cls(**{k: v if v.ndim else v.item() for k, v in arrays.items()})
 
     def report(self) -> dict[str, Any]:
         """Returns the content of stats.json: counts, and shares in [0, 1]."""
@@ -210,10 +207,10 @@ def format_report(report: Mapping[str, Any]) -> str:
         "[SEP]",
     ]
 
-    warning = unknown_warning(
+    if warning := unknown_warning(
         r["unknown_tokens"], r["text_tokens"], "tokens of the records"
-    )
-    lines += [f"  WARNING: {warning}"] if warning else []
+    ):
+        lines.append(f"  WARNING: {warning}")
 
     # These are 0 also if the records were read from files, which do not record them.
     if not r["trimmed_tokens"]:

@@ -50,8 +50,9 @@ def execute(
                 # A run that wrote its result has succeeded, whatever its exit code.
                 result = dev_split.read_result(plan.folder(run))
                 if result is None:
-                    error = error or "the program computed no metric on the dev split"
-                    failed[run] = error
+                    failed[run] = (
+                        error or "the program computed no metric on the dev split"
+                    )
                     _LOGGER.warning(
                         "%s failed: %s (%s)", text, failed[run], store.log(run)
                     )

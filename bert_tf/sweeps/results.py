@@ -49,9 +49,9 @@ class Cell:
             "mean": statistics.fmean(finite),
             "best": self.runs[best_run(self.runs)].value,
         }
-        return (
-            {**figures, "std": statistics.stdev(finite)} if len(finite) > 1 else figures
-        )
+        if len(finite) > 1:
+            figures["std"] = statistics.stdev(finite)
+        return figures
 
     def row(self, decimals: int) -> dict[str, str]:
         """Returns the texts of the row, by column."""

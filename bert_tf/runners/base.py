@@ -127,12 +127,7 @@ def create_records(
         The report for each split; empty if the records were already complete.
     """
     job = runner.call(
-        plan_job,
-        config,
-        input_file,
-        tuple(output_files),
-        overwrite,
-        runner.has_local_files,
+        plan_job, config, input_file, output_files, overwrite, runner.has_local_files
     )
     if job is None:
         return {}
@@ -213,10 +208,11 @@ def prepare(
     ]
     runner.run("reading", "bytes", partial(stages.read_segment, job), reading)
 
-    counts: dict[str, np.ndarray] = {}
-    for split in job.shards:
-        paths = job.segment_paths("documents", split)
-        counts[split] = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
+    documents = {split: job.segment_paths("documents", split) for split in job.shards}
+    counts = {
+        split: sum(map(shuffling.count_documents, paths), np.zeros(2, int))
+        for split, paths in documents.items()
+    }
     check_documents(job, counts)
 
     # Documents to rows, which are not masked yet.

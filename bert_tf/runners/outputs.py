@@ -33,7 +33,7 @@ _TRUNCATION_WARNING = 0.25
 def plan_job(
     config: RecordsConfig,
     input_file: str,
-    output_files: tuple[str, ...],
+    output_files: Sequence[str],
     overwrite: bool,
     is_local: bool,
 ) -> RecordsJob | None:
@@ -70,31 +70,27 @@ def plan_job(
         )
         paths = list(formats)
         config = config.with_format_of(formats.values())
-        facts = ((path, *files.size_and_sha256(path)) for path in paths)
-        inputs = [
-            {"path": path, "bytes": size, "sha256": digest}
-            for path, size, digest in facts
-        ]
-        if config.input_format == "auto":
-            inputs = [{**entry, "format": formats[entry["path"]]} for entry in inputs]
+        inputs = []
+        for path, file_format in formats.items():
+            size, digest = files.size_and_sha256(path)
+            inputs.append({"path": path, "bytes": size, "sha256": digest})
+            if config.input_format == "auto":
+                inputs[-1]["format"] = file_format
 
     stem = output_stem(output_files[0])
-    fingerprint = config.fingerprint(vocabulary.sha256, inputs)
-    shards = shard_paths(output_files, config)
-    folder = records_job.work_folder_path(stem, is_local)
     job = RecordsJob(
         config,
         stem,
-        fingerprint=fingerprint,
-        inputs=tuple(inputs),
-        shards=shards,
-        work_folder=folder,
+        fingerprint=config.fingerprint(vocabulary.sha256, inputs),
+        inputs=inputs,
+        shards=shard_paths(output_files, config),
+        work_folder=records_job.work_folder_path(stem, is_local),
     )
 
     _check_output_paths(job, paths, input_file)
     if _is_complete(job):
         if records_job.has_intermediate_files(job):
-            records_job.remove_work_folder(folder)
+            records_job.remove_work_folder(job.work_folder)
         return None
     if not overwrite:
         _check_no_other_records(job)
@@ -296,7 +292,6 @@ def write_manifest(
     """
     config = job.config
     vocabulary = stages.vocabulary(config)
-    is_static = config.masking == "static"
 
     # The statistics of a split are the sum of those of its parts.
     reports = {}
@@ -315,13 +310,13 @@ def write_manifest(
         "do_lower_case": config.do_lower_case,
         "max_seq_length": config.max_seq_length,
         "max_predictions_per_seq": config.max_predictions_per_seq
-        if is_static
+        if config.masking == "static"
         else None,
         **{
             name: {split: report[name] for split, report in reports.items()}
             for name in ("documents", "sentences", "examples")
         },
-        "inputs": list(job.inputs),
+        "inputs": job.inputs,
     }
 
     # Each planned example must have arrived in a shard, once.

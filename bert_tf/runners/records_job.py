@@ -49,7 +49,7 @@ class RecordsJob:
     config: RecordsConfig
     stem: str
     fingerprint: str
-    inputs: tuple[dict[str, Any], ...]
+    inputs: list[dict[str, Any]]
     shards: dict[str, list[str]]
     work_folder: str
     segment_sizes: tuple[int, ...] = ()

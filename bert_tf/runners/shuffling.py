@@ -69,15 +69,10 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
         last = total * (shard + 1) // shards
         for start in range(first, max(last, first + 1), size):
             rows = min(size, last - start)
-            low = int(np.searchsorted(before, start, "right")) - 1
-            high = (
-                int(np.searchsorted(before, max(start + rows - 1, start), "right")) - 1
-            )
-            parts.append(
-                Part(
-                    shard, low, last_bin=high, skip=start - int(before[low]), rows=rows
-                )
-            )
+            ends = [start, max(start + rows - 1, start)]
+            low, high = (np.searchsorted(before, ends, "right") - 1).tolist()
+            skip = start - int(before[low])
+            parts.append(Part(shard, low, last_bin=high, skip=skip, rows=rows))
     return parts
 
 

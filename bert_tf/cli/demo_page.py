@@ -22,24 +22,14 @@ def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[st
 
     If `path` is None, returns one example for the kind (see `demo_answers.kind_of`).
     """
-    names = predictor.names
-    lists = predictor.list_names
-    rows = [example_of(kind, len(names))]
+    rows = [example_of(kind, len(predictor.names))]
     if path is not None:
         form = TableFormat()
-        columns = [None] * len(names)
-        remedy = f"Name the columns {', '.join(names)}."
+        remedy = f"Name the columns {', '.join(predictor.names)}."
         items: Iterator[tuple[Any, Any]] = (
-            prediction_tables.read_rows(
-                path,
-                names,
-                lists=lists,
-                columns=columns,
-                table_format=form,
-                remedy=remedy,
-            )
+            prediction_tables.read_rows(path, predictor, form, remedy=remedy)
             if form.ending_of(path)
-            else prediction_tables.texts_of_lines(files.read_lines(path), names, lists)
+            else prediction_tables.texts_of_lines(files.read_lines(path), predictor)
         )
         rows = [texts for _, texts in itertools.islice(items, _MAX_EXAMPLES)]
         if kind == IN_LINES:

@@ -40,15 +40,11 @@ def read_items(
     These are the lines `texts`, or else the content of `path`, a table or a file of
     lines. If `path` is None, stdin is read.
     """
-    names = predictor.names
-    lists = predictor.list_names
     if path and form.ending_of(path):
-        yield from prediction_tables.read_rows(
-            path, names, lists=lists, columns=columns, table_format=form
-        )
+        yield from prediction_tables.read_rows(path, predictor, form, columns)
     else:
         lines = texts or _read_lines(path, form.encoding)
-        yield from prediction_tables.texts_of_lines(lines, names, lists)
+        yield from prediction_tables.texts_of_lines(lines, predictor)
 
 
 def _read_lines(path: str | None, encoding: str) -> Iterator[str]:

@@ -60,7 +60,7 @@ flags.DEFINE_bool(
 def layers() -> tuple[int, ...]:
     """Returns the layer indices of --layers."""
     try:
-        return tuple(int(layer) for layer in FLAGS.layers.split(","))
+        return tuple(map(int, FLAGS.layers.split(",")))
     except ValueError as error:
         raise InputError(
             "--layers must be integers separated by commas. Received: "

@@ -84,7 +84,7 @@ def main() -> None:
     warmup_steps = FLAGS.num_warmup_steps
     if warmup_steps is None:
         warmup_steps = min(10_000, FLAGS.num_train_steps // 10)
-    training = shared_flags.training_config(num_warmup_steps=warmup_steps)
+    training = config_flags.build(TrainingConfig, num_warmup_steps=warmup_steps)
     config = config_flags.build(PretrainingConfig)
     limit = config.max_predictions_per_seq or PretrainingRecords.max_predictions_per_seq
     masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)

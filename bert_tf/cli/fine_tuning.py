@@ -25,7 +25,7 @@ from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
-from bert_tf.training.training_config import RunPhases
+from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
@@ -263,7 +263,7 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
             if not FLAGS["learning_rate"].present:
                 values["learning_rate"] = LEARNING_RATE_OF_FEATURES
 
-    training = shared_flags.training_config(**values)
+    training = config_flags.build(TrainingConfig, **values)
     return RunSettings(
         phases,
         config,

@@ -115,11 +115,6 @@ def _profile_steps() -> tuple[int, int] | None:
     return first, last
 
 
-def training_config(**values: Any) -> TrainingConfig:
-    """Returns the settings that affect the trained weights; `values` replace the flags."""
-    return config_flags.build(TrainingConfig, **values)
-
-
 def check_output_dir(inputs: Sequence[str]) -> None:
     """Checks --output_dir, and that --overwrite removes nothing that the run needs.
 

@@ -232,9 +232,7 @@ def prepare(
     check_truncation(job, sum(tokens, np.zeros(2, int)))
 
     bins = {
-        split: np.asarray(
-            sum(shuffling.count_bins(shuffling.load_keys(path)) for path in paths)
-        )
+        split: np.asarray(sum(map(shuffling.count_bins, paths)))
         for split, paths in rows.items()
     }
     return counts, bins

@@ -46,8 +46,9 @@ class Part:
     rows: int
 
 
-def count_bins(keys: np.ndarray) -> np.ndarray:
-    """Returns the number of keys in each bin, int64 [2**20]."""
+def count_bins(path: str) -> np.ndarray:
+    """Returns the number of rows in each bin that `save_rows` wrote: int64 [2**20]."""
+    keys = load_array(f"{path}.keys", np.uint64)
     return np.bincount(
         (keys >> np.uint64(_BIN_SHIFT)).astype(np.int64), minlength=1 << _BIN_BITS
     )
@@ -119,11 +120,6 @@ def count_tokens(rows: np.ndarray) -> np.ndarray:
     """Returns the numbers of tokens that truncation kept and removed: int64 [2]."""
     kept = rows["length_a"].sum(dtype=np.int64) + rows["length_b"].sum(dtype=np.int64)
     return np.array([kept, rows["trimmed"].sum(dtype=np.int64)])
-
-
-def load_keys(path: str) -> np.ndarray:
-    """Returns the keys that `save_rows` wrote: uint64 [N], ascending."""
-    return load_array(f"{path}.keys", np.uint64)
 
 
 def load_array(path: str, dtype: type | np.dtype) -> np.ndarray:

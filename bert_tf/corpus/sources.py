@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from bert_tf.corpus import text_formats
 from bert_tf.errors import InputError
@@ -51,7 +50,7 @@ class TfdsSplit:
     def texts(self, examples: str = "") -> Iterator[bytes]:
         """Reads the texts of all examples, or of those in a slice such as "[10:20]"."""
         with files.explain_read_errors(self.name):
-            data: Any = self._builder.as_dataset(
+            data = self._builder.as_dataset(
                 split=self._split + examples, shuffle_files=False
             )
             yield from data.map(

@@ -1,6 +1,5 @@
 """Defines flags from the options of configs, and builds configs from flags."""
 
-import collections.abc
 import dataclasses
 import re
 import types
@@ -16,8 +15,6 @@ _DEFINE = {
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
 }
-_LISTS = (collections.abc.Sequence, tuple, list)
-
 
 # The flags whose values are paths, or comma lists of paths.
 PATHS = {"log_dir"}  # of absl
@@ -64,7 +61,7 @@ def define(
             kind = typing.get_args(kind)[0]  # str of `str | os.PathLike | None`
         if choices := field.metadata["choices"]:
             flags.DEFINE_enum(flag, default, choices, text)
-        elif typing.get_origin(kind) in _LISTS:
+        elif typing.get_origin(kind) in (Sequence, tuple):
             flags.DEFINE_list(flag, default and list(default), text)
         else:
             define_flag: Any = _DEFINE.get(kind, flags.DEFINE_string)

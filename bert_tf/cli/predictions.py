@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from bert_tf.cli import prediction_tables
 from bert_tf.cli.prediction_tables import Texts
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain
 from bert_tf.progress import Progress
 from bert_tf.storage import files, json_files
 from bert_tf.tasks.results import with_prediction
@@ -99,13 +99,7 @@ def predict(
             predicted = predictor(*columns, on_batch=shown.update)
             for (line, _), values in zip(block, predicted, strict=True):
                 counts[values.get("truncated")] += 1
-                yield (
-                    line,
-                    {
-                        name: value.tolist() if hasattr(value, "tolist") else value
-                        for name, value in values.items()
-                    },
-                )
+                yield line, plain(values)
 
     if counts[True]:
         print(

@@ -103,17 +103,20 @@ def input_files(
             )
         if is_pipe(path):
             continue
-        is_text = file_format == "text"
         if (
-            is_text
+            file_format == "text"
             and input_format == "auto"
             and _BLOCKS.match(next(read_chunks(path), b""))
         ):
-            formats[path], is_text = "wikiextractor", False
+            file_format = formats[path] = "wikiextractor"
             blocks.append(path)
 
-        content = read_text(path, input_format) if is_text else None
-        start = next(content or read_documents(path, formats[path], feature), b"")
+        content = (
+            read_text(path, input_format)
+            if file_format == "text"
+            else read_documents(path, file_format, feature)
+        )
+        start = next(content, b"")
         hint = hint or hint_about(path, start)
 
     if blocks:
@@ -216,7 +219,7 @@ def read_lines(
                 )
                 raise not_utf8(source or path, f"line {line}", error) from error
             yield text, start
-            start = start + length
+            start += length
             rest = rest[length:]
         if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(

@@ -202,13 +202,14 @@ def _add_next(
 
     # B begins at a random sentence of the other document, and has as many tokens as A
     # has left over.
-    size = documents.documents[other + 1] - documents.documents[other]
-    first = documents.documents[other] + random_draws.integers(
-        keys[rows], Purpose.OTHER_START, size
+    other_start = documents.documents[other]
+    other_end = documents.documents[other + 1]
+    first = other_start + random_draws.integers(
+        keys[rows], Purpose.OTHER_START, other_end - other_start
     )
     target_b = np.maximum(target[rows] - length_a[rows], 1)
     end = np.searchsorted(documents.sentences, documents.sentences[first] + target_b)
-    end = np.minimum(end, documents.documents[other + 1])
+    end = np.minimum(end, other_end)
     start_b[rows], end_b[rows] = documents.sentences[first], documents.sentences[end]
 
     if config.same_document_label == "next":

@@ -82,6 +82,7 @@ class Stats:
         predictions = int(self.predictions @ np.arange(len(self.predictions)))
         positions = examples * (len(self.lengths) - 1)
 
+        unknown, text_tokens = self.unknown.tolist()
         distinct = len(np.unique(self.sample))
         return {
             "documents": self.documents,
@@ -92,9 +93,9 @@ class Stats:
             "padding_share": 1 - _share(tokens, positions),
             "truncated_share": _share(self.truncated, examples),
             "trimmed_tokens": self.trimmed_tokens,
-            "unknown_tokens": int(self.unknown[0]),
-            "text_tokens": int(self.unknown[1]),
-            "unknown_share": _share(*self.unknown.tolist()),
+            "unknown_tokens": unknown,
+            "text_tokens": text_tokens,
+            "unknown_share": _share(unknown, text_tokens),
             "random_next_share": _share(self.random_next, examples),
             "predictions": predictions,
             "predictions_per_example": _share(predictions, examples),

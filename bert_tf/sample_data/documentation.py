@@ -98,10 +98,10 @@ def _installed() -> dict[str, importlib.metadata.Distribution]:
 
 def library_versions() -> dict[str, str]:
     """Returns the versions of Python and of the distributions, by name."""
-    installed = {
-        name: distribution.version for name, distribution in _installed().items()
-    }
-    return {PYTHON: platform.python_version(), **installed}
+    versions = {PYTHON: platform.python_version()}
+    for name, distribution in _installed().items():
+        versions[name] = distribution.version
+    return versions
 
 
 def list_source_files() -> list[SourceFile]:

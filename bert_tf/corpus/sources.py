@@ -82,7 +82,7 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
     """
     inputs = []
     for number, (path, file_format) in enumerate(file_formats.items()):
-        is_packed = path.endswith((*text_formats.PACKED,))
+        is_packed = path.endswith(tuple(text_formats.PACKED))
         is_seekable = file_format in ("text", "jsonl") and not is_packed
         unpacked = os.path.join(folder, f"unpacked-{number:06d}")
         inputs.append(
@@ -97,10 +97,9 @@ def unpack(file: SeekableFile, feature: str) -> None:
     `feature` is the JSON key, `tf.train.Example` feature or Parquet column that holds
     the text, and also the key in the written JSON lines.
     """
-    plain = file.format in ("text", "jsonl")
     chunks = (
         text_formats.read_chunks(file.source)
-        if plain
+        if file.format in ("text", "jsonl")
         else _as_json_lines(file, feature)
     )
     with (

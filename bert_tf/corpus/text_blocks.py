@@ -134,7 +134,7 @@ def read_blocks(
     # The size is known for plain text only: other files are unpacked as they are read.
     plain = all(
         file_format == "text"
-        and not path.endswith((*text_formats.PACKED,))
+        and not path.endswith(tuple(text_formats.PACKED))
         and not text_formats.is_pipe(path)
         for path, file_format in formats.items()
     )

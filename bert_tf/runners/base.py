@@ -168,8 +168,7 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     )
 
     # The parts of each shard are joined.
-    stage = partial(stages.assemble_shard, job)
-    runner.run("writing", "examples", stage, shards)
+    runner.run("writing", "examples", partial(stages.assemble_shard, job), shards)
     return runner.call(write_manifest, job, counts, plans)
 
 

@@ -195,11 +195,12 @@ def _existing_manifest(job: RecordsJob) -> Manifest:
 def _is_complete(job: RecordsJob) -> bool:
     """Whether an earlier run of this job has written all shards, at these paths."""
     manifest = _existing_manifest(job)
-    is_written = all(map(files.exists, job.output_paths))
-    if manifest.facts.get("fingerprint") != job.fingerprint or not is_written:
-        return False
     listed = map(manifest.find_shard, job.shard_paths)
-    return all(shard is not None and shard.has_recorded_size() for shard in listed)
+    return (
+        all(map(files.exists, job.output_paths))
+        and manifest.facts.get("fingerprint") == job.fingerprint
+        and all(shard is not None and shard.has_recorded_size() for shard in listed)
+    )
 
 
 def _shards_to_remove(job: RecordsJob) -> list[str]:

@@ -64,8 +64,9 @@ class RecordsJob:
 
     def segment_paths(self, kind: str, split: str) -> list[str]:
         """Returns the names of the documents or the rows of all segments."""
-        numbers = range(len(self.segment_sizes))
-        return [self.path(kind, split, number) for number in numbers]
+        return [
+            self.path(kind, split, number) for number in range(len(self.segment_sizes))
+        ]
 
     @property
     def manifest_path(self) -> str:

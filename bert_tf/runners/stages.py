@@ -110,9 +110,8 @@ def pair_segment(job: RecordsJob, split: str, number: int) -> None:
     paths = [job.path("documents", split, segment) for segment in (number, *pool)]
     parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
     documents = Documents.joined(parts)
-    count = len(parts[0])
     rows = sentence_pairs.paired_rows(
-        job.config, documents, count, vocabulary(job.config)
+        job.config, documents, len(parts[0]), vocabulary(job.config)
     )
     shuffling.save_rows(job.path("rows", split, number), rows)
 

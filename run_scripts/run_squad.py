@@ -94,8 +94,9 @@ def make_task(_: DataLocation) -> Task:
     trained = trained_run.values_or_trained(
         "version_2_with_negative", "padding_as_released", "f1_by"
     )
-    answers = config_flags.build(AnswerSettings, **trained)
-    return SquadTask(windows=windows, answers=answers)
+    return SquadTask(
+        windows=windows, answers=config_flags.build(AnswerSettings, **trained)
+    )
 
 
 def _average() -> None:

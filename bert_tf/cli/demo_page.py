@@ -55,9 +55,9 @@ def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
     def answer(*texts: str) -> list[Any]:
         shown, facts = ask(predictor, kind, texts)
         table = shown.table and _styled(shown.table)
-        details = (shown.bars, shown.parts, table)
         updates = [
-            gr.update(value=detail, visible=detail is not None) for detail in details
+            gr.update(value=detail, visible=detail is not None)
+            for detail in (shown.bars, shown.parts, table)
         ]
         return [shown.headline, *updates, facts]
 

@@ -232,9 +232,10 @@ def _data_location(program: ProgramFlags) -> DataLocation:
             )
         test_file = test_file or FLAGS.test_file
 
-    table_format = config_flags.build(TableFormat)
     location: DataLocation = config_flags.build(
-        DataLocation, test_file=test_file, table_format=table_format
+        DataLocation,
+        test_file=test_file,
+        table_format=config_flags.build(TableFormat),
     )
     if location.tfds_name and location.data_dir:
         raise InputError(
@@ -263,11 +264,10 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
             if not FLAGS["learning_rate"].present:
                 values["learning_rate"] = LEARNING_RATE_OF_FEATURES
 
-    training = config_flags.build(TrainingConfig, **values)
     return RunSettings(
         phases,
         config,
-        training=training,
+        training=config_flags.build(TrainingConfig, **values),
         runtime=runtime,
         features=features,
         distillation=distillation,

@@ -93,10 +93,9 @@ def check_paths_exist(*paths: str | None) -> None:
 
 def runtime_config() -> RuntimeConfig:
     """Returns the runtime settings (devices, logging, checkpoints) from the flags."""
-    strategy = "tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy
     return config_flags.build(
         RuntimeConfig,
-        distribution_strategy=strategy,
+        distribution_strategy="tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy,
         profile_steps=_profile_steps(),
         stop_on_signals=True,
     )

@@ -124,9 +124,9 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             fail(str(error))
         except TrainingInterrupted as stopped:
             without = " without --overwrite" if stopped.overwrite else ""
-            command = f"the same command{without}"
             print(
-                f"Stopped at step {stopped.step}. To resume, give {command}.",
+                f"Stopped at step {stopped.step}. To resume, give the same command"
+                f"{without}.",
                 file=sys.stderr,
             )
             sys.exit(128 + stopped.signal_number)
@@ -311,8 +311,9 @@ def _expand_home(value: Any) -> Any:
     """Replaces ~ where the shell does not, as in --input_file=~/a,~/b."""
     if isinstance(value, list):
         return [_expand_home(path) for path in value]
-    is_text = isinstance(value, str)
-    return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value
+    if isinstance(value, str):
+        return ",".join(map(os.path.expanduser, value.split(",")))
+    return value
 
 
 # Before anything else: --help prints the docstring of the program.

@@ -121,8 +121,8 @@ def _held_out_losses(metrics_file: pathlib.Path) -> tuple[float, float]:
 
 def _with_baseline(folder: str, split: str, accuracy: float) -> str:
     """Returns an accuracy with the share of the most common label in the split."""
-    files = read_json(f"{folder}/sample/stats.json")["files"]
-    counts = files[f"classification/{split}.tsv"]
+    stats = read_json(f"{folder}/sample/stats.json")
+    counts = stats["files"][f"classification/{split}.tsv"]
     most_common = max(
         count for name, count in counts.items() if name.startswith("label ")
     )

@@ -181,8 +181,10 @@ def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[Outpu
         rows = classification_rows(documents, _MAX_PER_LABEL[part], seed)
         # The format of GLUE's files: separated by tabs, without quotes.
         lines = ("\t".join(row) + "\n" for row in [CLASSIFICATION_COLUMNS, *rows])
-        labels = Counter(f"label {label}" for _, label in rows)
-        counts = {"examples": len(rows), **labels}
+        counts = {
+            "examples": len(rows),
+            **Counter(f"label {label}" for _, label in rows),
+        }
         yield OutputFile(f"classification/{part}.tsv", "".join(lines), counts)
 
 

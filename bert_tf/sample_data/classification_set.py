@@ -45,8 +45,8 @@ def classification_rows(
             for origin, passage in distinct_passages.values()
             if origin == library
         ]
-        selected = rng.sample(passages, min(per_label, len(passages)))
-        rows += [(passage, label) for passage in selected]
+        for passage in rng.sample(passages, min(per_label, len(passages))):
+            rows.append((passage, label))
     rng.shuffle(rows)
     return rows
 

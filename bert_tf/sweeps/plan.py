@@ -104,13 +104,12 @@ class Plan:
 
     def command(self, run: PlannedRun) -> list[str]:
         """Returns the words of the command of a run."""
-        grid_flags = [f"--{name}={value}" for name, value in run.values]
         return [
             sys.executable,
             "-m",
             f"bert_tf.run_scripts.{self.program}",
             *self.flags,
-            *grid_flags,
+            *(f"--{name}={value}" for name, value in run.values),
             f"--seed={run.seed}",
             f"--output_dir={self.folder(run)}",
         ]

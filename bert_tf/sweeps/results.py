@@ -165,8 +165,12 @@ def write_hparams_page(
                 for name, text in cell.values
             }
             group = " ".join(f"{name}={text}" for name, text in cell.values)
-            counts = {"failed": cell.failed, "degenerate": len(cell.degenerate)}
-            shared = {"std": 0.0, **cell.statistics(), **counts}
+            shared = {
+                "std": 0.0,
+                **cell.statistics(),
+                "failed": cell.failed,
+                "degenerate": len(cell.degenerate),
+            }
             shared.pop("mean", None)  # the page shows the mean of each metric
             for run, result in cell.runs.items():
                 scalars = {result.metric: result.value, **shared}

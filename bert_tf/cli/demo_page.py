@@ -62,10 +62,12 @@ def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
         return [shown.headline, *updates, facts]
 
     in_lines = lists_of(predictor, kind)
-    labels = [f"{n}, one per line" if n in in_lines else n for n in names]
     return gr.Interface(
         answer,
-        [gr.Textbox(label=label, lines=3) for label in labels],
+        [
+            gr.Textbox(label=f"{n}, one per line" if n in in_lines else n, lines=3)
+            for n in names
+        ],
         [
             gr.Textbox(label="answer"),
             gr.Label(label="probabilities", show_heading=False, visible=False),

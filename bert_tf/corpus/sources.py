@@ -44,8 +44,9 @@ class TfdsSplit:
         if feature not in texts:
             raise text_formats.no_text(name, "feature", feature, texts)
         self.name = f"{info.full_name}:{self._split}"
-        self.num_examples = info.splits[self._split].num_examples
-        self.num_bytes = info.splits[self._split].num_bytes
+        facts = info.splits[self._split]
+        self.num_examples = facts.num_examples
+        self.num_bytes = facts.num_bytes
 
     def texts(self, examples: str = "") -> Iterator[bytes]:
         """Reads the texts of all examples, or of those in a slice such as "[10:20]"."""

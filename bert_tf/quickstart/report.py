@@ -54,8 +54,10 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
 def _data_rows(folder: str) -> list[_Row]:
     files = read_json(f"{folder}/sample/stats.json")["files"]
     documents = [files[f"corpus/{part}.txt"]["documents"] for part in _PARTS]
-    stats = [read_json(f"{folder}/records/{part}.stats.json") for part in _PARTS]
-    examples = [part_stats["train"]["examples"] for part_stats in stats]
+    examples = [
+        read_json(f"{folder}/records/{part}.stats.json")["train"]["examples"]
+        for part in _PARTS
+    ]
     megabytes = files["corpus/train.txt"]["bytes"] / 1e6
     entries = pathlib.Path(folder, "vocab.txt").read_text("utf-8").count("\n")
     return [

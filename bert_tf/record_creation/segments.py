@@ -76,9 +76,10 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
             end = (
                 document_end(file, least, MAX_DOCUMENT_BYTES) if least < total else None
             )
-            pieces.append(Piece(file, start, total if end is None else end))
-            size += pieces[-1].end - start
-            start = pieces[-1].end
+            piece = Piece(file, start, total if end is None else end)
+            pieces.append(piece)
+            size += piece.end - start
+            start = piece.end
             if size > config.segment_bytes + MAX_DOCUMENT_BYTES:
                 raise _too_large(config, pieces)
             if end is not None or (

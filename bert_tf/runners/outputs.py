@@ -297,8 +297,12 @@ def write_manifest(
     # The statistics of a split are the sum of those of its parts.
     reports = {}
     for split, plan in plans.items():
-        paths = (job.path("part_stats", split, number) for number in range(len(plan)))
-        parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
+        parts = (
+            stats.Stats.from_arrays(
+                shuffling.load_arrays(job.path("part_stats", split, number))
+            )
+            for number in range(len(plan))
+        )
         total = sum(parts, stats.Stats.empty(config))
         total.documents, total.sentences = counts[split].tolist()
         reports[split] = total.report()

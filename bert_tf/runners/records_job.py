@@ -197,9 +197,13 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
 
     # A worker of a killed run on another machine may have made its intermediate folder
     # again.
-    own = re.compile(r"[0-9a-f]{16}|\..*")
     workspace.check_owned(
-        [_LOCK], [n for n in files.list_folder(folder) if not own.fullmatch(n)]
+        [_LOCK],
+        [
+            name
+            for name in files.list_folder(folder)
+            if not re.fullmatch(r"[0-9a-f]{16}|\..*", name)
+        ],
     )
 
     with workspace.locked(f"Another process is writing {job.stem}."):

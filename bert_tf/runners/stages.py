@@ -107,8 +107,10 @@ def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
 def pair_segment(job: RecordsJob, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
     pool = sentence_pairs.pool_segments(job.config, number, job.segment_sizes)
-    paths = [job.path("documents", split, segment) for segment in (number, *pool)]
-    parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
+    parts = [
+        Documents(**shuffling.load_arrays(job.path("documents", split, segment)))
+        for segment in (number, *pool)
+    ]
     documents = Documents.joined(parts)
     rows = sentence_pairs.paired_rows(
         job.config, documents, len(parts[0]), vocabulary(job.config)

@@ -190,8 +190,9 @@ def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[Outpu
 
 def _corpus_text(documents: Sequence[Document]) -> str:
     """Returns one sentence per line, and a blank line after each document."""
-    blocks = ("".join(f"{s.text}\n" for s in document.texts) for document in documents)
-    return "".join(f"{block}\n" for block in blocks)
+    return "".join(
+        "".join(f"{s.text}\n" for s in document.texts) + "\n" for document in documents
+    )
 
 
 def _counts(documents: Sequence[Document]) -> dict[str, int]:

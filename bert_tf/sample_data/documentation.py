@@ -200,9 +200,10 @@ def find_docstrings(node: ast.AST, is_topics: bool = False) -> Iterator[str]:
 def _attached_docstring(call: ast.Call) -> Iterator[str]:
     if ast.unparse(call.func).rpartition(".")[2] != "add_newdoc":
         return
-    constants = [
-        node.value for node in ast.walk(call) if isinstance(node, ast.Constant)
-    ]
-    *names, text = [value for value in constants if isinstance(value, str)] or [""]
+    *names, text = [
+        node.value
+        for node in ast.walk(call)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ] or [""]
     if names:
         yield text

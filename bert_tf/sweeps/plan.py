@@ -168,8 +168,11 @@ def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, 
         )
 
     # Neither what the sweep sets nor what is in the grid.
-    words = (word for word in command[1:] if word.startswith("-"))
-    names = {word.lstrip("-").partition("=")[0] for word in words}
+    names = {
+        word.lstrip("-").partition("=")[0]
+        for word in command[1:]
+        if word.startswith("-")
+    }
     for name in sorted(names & (_OWN.keys() | grid.keys())):
         reason = _OWN.get(name, "it is in the grid")
         raise InputError(f"--{name} cannot be given after --: {reason}.")

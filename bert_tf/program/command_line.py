@@ -277,7 +277,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
 
     # A flag of absl, or a --flagfile, may raise ValueError.
     try:
-        words = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
+        words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
         is_comment = re.compile(f"{_MARK}(#|//|$)").match
         words = [word.removeprefix(_MARK) for word in words if not is_comment(word)]
         words = flags.FLAGS([argv[0], *words])

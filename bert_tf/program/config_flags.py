@@ -97,7 +97,7 @@ def _text(field: Any, fields: Sequence[Any]) -> str:
         flag = names.get(match[1], match[1])
         return f"--{flag}" if match[1] in names or flag in flags.FLAGS else flag
 
-    return re.sub(r"`([\w.]+)`", name, str(field.metadata["text"]))
+    return re.sub(r"`([\w.]+)`", name, field.metadata["text"])
 
 
 def build(config_class: Any, **values: Any) -> Any:

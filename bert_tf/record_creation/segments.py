@@ -201,8 +201,7 @@ def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
     lines: list[str] = []
     size = 0
     for text in texts:
-        lines += [line for line in map(str.strip, text.split("\n")) if line]
-        lines.append("")
+        lines += [*filter(None, map(str.strip, text.split("\n"))), ""]
         size += len(text)
         if size >= CHUNK_BYTES:
             yield lines

@@ -72,7 +72,7 @@ def pool_segments(
         random_draws.derive_keys(key, Purpose.SEGMENT, np.arange(len(sizes)))
     )
     enough = np.searchsorted(np.cumsum(np.asarray(sizes)[order]), config.pool_bytes) + 1
-    return sorted(order[: max(int(enough), 2)].tolist())
+    return sorted(order[: max(enough, 2)].tolist())
 
 
 def paired_rows(

@@ -116,7 +116,7 @@ class RecordsJob:
     @property
     def input_names(self) -> str:
         """Paths of the first inputs, for an error message."""
-        names = [str(entry["path"]) for entry in self.inputs]
+        names = [entry["path"] for entry in self.inputs]
         return ", ".join(names if len(names) < 4 else [*names[:3], "..."])
 
 

@@ -106,8 +106,8 @@ class SweepStore:
         """Writes the plan; with `keep_all`, this and later calls keep the weights of all runs."""
         self._saved = {
             "program": self._plan.program,
-            "flags": list(self._plan.flags),
-            "grid": [[name, list(values)] for name, values in self._plan.grid.items()],
+            "flags": self._plan.flags,
+            "grid": list(self._plan.grid.items()),
             "seeds": self._plan.seeds,
             "keep_all": keep_all or bool(self._saved.get("keep_all")),
         }

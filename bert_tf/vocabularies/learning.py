@@ -125,7 +125,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
             subwords, added = _collect(counts, ranked[:more], config)
 
     missing = config.num_learned - len(subwords)
-    uncovered = dict(ranked).keys() - set(subwords)
+    uncovered = dict(ranked).keys() - subwords
     return LearnedVocabulary(
         _special_tokens(config.num_unused_tokens + missing) + subwords,
         missing,

@@ -113,7 +113,7 @@ def _split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
 
 
 def write_lines(
-    rows: Iterable[Row], ending: str, stream: IO[str], header: bool = True
+    rows: Iterable[Row], ending: str, stream: IO[str], header: bool
 ) -> None:
     """Writes rows as a .jsonl, .csv or .tsv table; lists and dicts in a cell are JSON."""
     if ending == ".jsonl":

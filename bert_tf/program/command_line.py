@@ -50,8 +50,7 @@ class StopSignals:
     The attribute `received` is the number of the first signal, 0 before.
     """
 
-    def __init__(self) -> None:
-        self.received = 0
+    received = 0
 
     @contextlib.contextmanager
     def handled(self) -> Iterator[None]:

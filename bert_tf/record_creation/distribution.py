@@ -161,9 +161,9 @@ class DistributionCheck:
 
         # A random token is [MASK] with probability 1/V, and is the token to predict
         # with probability 1/V.
-        chance = config.random_token_prob / self._vocabulary.size
         mask = config.mask_token_prob
         replaced = config.random_token_prob
+        chance = replaced / self._vocabulary.size
         for name, count, probability in (
             ("[MASK] at a prediction", self.stats.masked, mask + chance),
             ("a random token", self.stats.replaced, replaced - 2 * chance),

@@ -29,13 +29,11 @@ from bert_tf.record_creation.segments import Documents
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192
-# The dtype of a span. A and B are ranges of the flat array of tokens.
+# The dtype of a span. A and B are ranges of the flat array of tokens. The key determines
+# the random draws and the place in the shuffled order.
 SPAN_DTYPE = np.dtype(
     [
-        (
-            "key",
-            np.uint64,
-        ),  # determines the random draws and the place in the shuffled order
+        ("key", np.uint64),
         ("start_a", np.int64),  # index of the first token of A
         ("length_a", np.int64),  # number of tokens in A
         ("start_b", np.int64),  # index of the first token of B; 0 if there is no B

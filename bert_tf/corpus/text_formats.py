@@ -305,13 +305,13 @@ def _articles(path: str) -> Iterator[str]:
         for line in text.removesuffix("\n").split("\n")
     )
     for number, line in enumerate(lines, 1):
-        if line.startswith(_BLOCK_START) and not start:
+        if line.startswith(_BLOCK_START):
+            if start:
+                break
             start = html.unescape(line)
             first_line = number
             body = []
             continue
-        if line.startswith(_BLOCK_START):
-            break
         if line and not start:
             raise InputError(
                 f"Line {number} of {path} is outside of the blocks from <doc id=...> "

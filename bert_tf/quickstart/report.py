@@ -82,9 +82,7 @@ def _model_rows(folder: str) -> list[_Row]:
             ("next sentence", "next_sentence"),
         )
     ]
-    last, two_thirds = _held_out_losses(
-        pathlib.Path(folder, "pretrained/metrics.jsonl")
-    )
+    last, two_thirds = _held_out_losses(folder)
     scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
 
     # The classifier: its accuracies as it is, and as an export answers.
@@ -112,13 +110,13 @@ def _run(folder: str, run: str) -> tuple[str, int, str]:
     )
 
 
-def _held_out_losses(metrics_file: pathlib.Path) -> tuple[float, float]:
+def _held_out_losses(folder: str) -> tuple[float, float]:
     """Returns the held-out losses at the end, and after two thirds of the steps."""
-    lines = map(json.loads, metrics_file.read_text("utf-8").splitlines())
+    text = pathlib.Path(folder, "pretrained/metrics.jsonl").read_text("utf-8")
+    lines = map(json.loads, text.splitlines())
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
-    return losses[-1][1], next(
-        loss for step, loss in losses if 3 * step >= 2 * losses[-1][0]
-    )
+    last_step, last_loss = losses[-1]
+    return last_loss, next(loss for step, loss in losses if 3 * step >= 2 * last_step)
 
 
 def _with_baseline(folder: str, split: str, accuracy: float) -> str:

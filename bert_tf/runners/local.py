@@ -124,7 +124,6 @@ def _begin(set_up: Callable[[], None]) -> None:
 
 
 def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -125,8 +125,8 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    check_output_folder(config.output_dir, STATS)
     folder = config.output_dir
+    check_output_folder(folder, STATS)
     if not files.list_folder(folder):
         return
     if not config.overwrite:

@@ -166,8 +166,7 @@ def read_source_file(file: SourceFile) -> list[Document]:
         return []
     documents = []
     for text in find_docstrings(tree, is_topics=file.name == _TOPICS):
-        paragraphs = extract_prose(text) if len(text) >= _MIN_CHARACTERS else ()
-        if paragraphs:
+        if len(text) >= _MIN_CHARACTERS and (paragraphs := extract_prose(text)):
             documents.append(Document(file.library, paragraphs))
     return documents
 

@@ -123,11 +123,11 @@ class SweepStore:
 
     def results(self) -> dict[PlannedRun, DevResult]:
         """Returns the results of the runs that have finished, in the planned order."""
-        pairs = (
-            (run, dev_split.read_result(self._plan.folder(run)))
+        return {
+            run: result
             for run in self._plan.runs()
-        )
-        return {run: result for run, result in pairs if result is not None}
+            if (result := dev_split.read_result(self._plan.folder(run)))
+        }
 
     def remove_weights(self) -> None:
         """Removes the weights of finished runs except the best, unless all are kept."""

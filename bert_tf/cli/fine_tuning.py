@@ -307,9 +307,11 @@ def _head_config(program: ProgramFlags) -> HeadConfig:
 
 def _check_export_dir(export_dir: str, output_dir: str) -> None:
     """Checks that the folder is writable, and that the run does not write or remove it."""
-    of_run = [os.path.join(output_dir, name) for name in ("checkpoints", "best")]
     is_output = is_inside(export_dir, output_dir) and is_inside(output_dir, export_dir)
-    if is_output or any(is_inside(export_dir, path) for path in of_run):
+    if is_output or any(
+        is_inside(export_dir, os.path.join(output_dir, name))
+        for name in ("checkpoints", "best")
+    ):
         raise InputError(
             f"--export_dir={export_dir} would contain files of the run in "
             "--output_dir. Give another folder for the exported versions."

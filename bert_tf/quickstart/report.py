@@ -36,8 +36,8 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         digits = 0 if amount > 9 * secs[stage] else 1
         rate = f"{amount / secs[stage]:,.{digits}f} {unit}/s" if unit else ""
         cells.append((stage, f"{secs[stage]:.0f} s", rate, result, figure))
-    relative = os.path.relpath(folder)
-    cells.append(("total", f"{sum(secs.values()):.0f} s", "", relative, ""))
+    path = os.path.relpath(folder)
+    cells.append(("total", f"{sum(secs.values()):.0f} s", "", path, ""))
 
     # Columns of equal width.
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -47,7 +47,7 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         ).rstrip()
         for row in cells
     ]
-    return "\n".join(["", *lines, _NEXT_STEPS.format(relative)])
+    return "\n".join(["", *lines, _NEXT_STEPS.format(path)])
 
 
 def _data_rows(folder: str) -> list[_Row]:

@@ -317,8 +317,8 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
             yield _role_text(match["role"], match["target"])
         elif literal := match["literal"] or match["quoted"]:
             yield _literal(literal)
-        elif marked := match["label"] or match["bold"] or match["italic"]:
-            yield from _pieces(marked)
+        elif content := match["label"] or match["bold"] or match["italic"]:
+            yield from _pieces(content)
         elif match["link"]:
             yield match["link"], False
     yield text[end:], False

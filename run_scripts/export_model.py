@@ -93,13 +93,12 @@ def main() -> None:
     # The SavedModel runs on the CPU of another process, and is compared with the model
     # in this one.
     tf.config.set_visible_devices([], "GPU")
-    checkpoint = FLAGS.checkpoint.rstrip("/")
     facts = {
         name: FLAGS[name].value for name in _FACTS if FLAGS[name].value is not None
     }
     print(
         api.export(
-            checkpoint,
+            FLAGS.checkpoint.rstrip("/"),
             FLAGS.export_dir,
             settings=settings,
             dev_data=FLAGS.dev_data,

@@ -61,9 +61,10 @@ class DistributionCheck:
         columns: Mapping[str, np.ndarray],
     ) -> None:
         length = columns["input_ids"].shape[1]
-        most = columns["masked_lm_ids"].shape[1]
         config = dataclasses.replace(
-            config, max_seq_length=length, max_predictions_per_seq=most
+            config,
+            max_seq_length=length,
+            max_predictions_per_seq=columns["masked_lm_ids"].shape[1],
         )
         self._config = config
         self._vocabulary = vocabulary

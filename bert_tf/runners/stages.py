@@ -111,9 +111,8 @@ def pair_segment(job: RecordsJob, split: str, number: int) -> None:
         Documents(**shuffling.load_arrays(job.path("documents", split, segment)))
         for segment in (number, *pool)
     ]
-    documents = Documents.joined(parts)
     rows = sentence_pairs.paired_rows(
-        job.config, documents, len(parts[0]), vocabulary(job.config)
+        job.config, Documents.joined(parts), len(parts[0]), vocabulary(job.config)
     )
     shuffling.save_rows(job.path("rows", split, number), rows)
 

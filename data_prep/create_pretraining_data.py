@@ -40,15 +40,12 @@ from bert_tf.record_creation import records_config, stats
 from bert_tf.runners import beam, dask, local
 from bert_tf.runners.base import Runner, create_records
 
-config_flags.define_path("input_file", None, "Comma list of globs: the text files.")
+config_flags.define_path("input_file", "Comma list of globs: the text files.")
 config_flags.define_path(
-    "output_file",
-    None,
-    "TFRecord file to write, or a comma list of them.",
-    required=True,
+    "output_file", "TFRecord file to write, or a comma list of them.", required=True
 )
 config_flags.define_path(
-    "vocab_file", None, "Vocabulary file, one token per line.", required=True
+    "vocab_file", "Vocabulary file, one token per line.", required=True
 )
 config_flags.define(
     records_config.RecordsConfig, without=("segment_bytes", "pool_bytes")

@@ -34,11 +34,9 @@ from bert_tf.program import command_line, config_flags, startup
 from bert_tf.record_creation import records_config
 
 config_flags.define_path(
-    "input_file", None, "TFRecord files, a comma list of globs.", required=True
+    "input_file", "TFRecord files, a comma list of globs.", required=True
 )
-config_flags.define_path(
-    "vocab_file", None, "The vocabulary of the records.", required=True
-)
+config_flags.define_path("vocab_file", "The vocabulary of the records.", required=True)
 flags.DEFINE_integer("num_examples", 3, "Number of records to print.", lower_bound=0)
 # The settings with which the records are expected to have been created.
 config_flags.define(

@@ -25,10 +25,7 @@ from bert_tf.program import command_line, config_flags, startup
 from bert_tf.sample_data.build import SampleDataConfig, build_sample_data
 
 config_flags.define_path(
-    "output_dir",
-    None,
-    "The folder to write. It is written atomically.",
-    required=True,
+    "output_dir", "The folder to write. It is written atomically.", required=True
 )
 config_flags.define(SampleDataConfig)
 

@@ -36,7 +36,7 @@ from bert_tf.tokenization.vocabulary import unknown_warning, write_vocabulary
 from bert_tf.vocabularies import learning, word_counts
 
 config_flags.define(text_blocks.TextSource)
-config_flags.define_path("output_file", None, "The vocab.txt to write.", required=True)
+config_flags.define_path("output_file", "The vocab.txt to write.", required=True)
 config_flags.define(learning.VocabularyConfig)
 flags.DEFINE_integer(
     "num_workers",

@@ -51,7 +51,6 @@ shared_flags.define_model_flags(
 config_flags.define(domain_words.NewWordsConfig)
 config_flags.define_path(
     "output_dir",
-    None,
     "The folder to write; an earlier checkpoint of bert-tf in it is replaced.",
 )
 flags.mark_flags_as_required(["init_checkpoint", "output_dir"])

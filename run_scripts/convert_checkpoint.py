@@ -17,14 +17,10 @@ from bert_tf.storage import dialects
 
 FLAGS = flags.FLAGS
 config_flags.define_path(
-    "from",
-    None,
-    f"The checkpoint to read: {dialects.SOURCES}.",
-    required=True,
+    "from", f"The checkpoint to read: {dialects.SOURCES}.", required=True
 )
 config_flags.define_path(
     "to",
-    None,
     "The folder to write; a checkpoint of the same dialect in it is replaced.",
     required=True,
 )
@@ -35,9 +31,9 @@ flags.DEFINE_enum(
     "; ".join(f"{name}: {each.text}" for name, each in dialects.WRITABLE.items()) + ".",
 )
 config_flags.define_path(
-    "bert_config_file", None, "bert_config.json. Default: the one of --from."
+    "bert_config_file", "bert_config.json. Default: the one of --from."
 )
-config_flags.define_path("vocab_file", None, "vocab.txt. Default: the one of --from.")
+config_flags.define_path("vocab_file", "vocab.txt. Default: the one of --from.")
 flags.DEFINE_bool(
     "do_lower_case",
     None,

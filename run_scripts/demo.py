@@ -26,7 +26,6 @@ FLAGS = flags.FLAGS
 _HIGHEST_PORT = 65535
 config_flags.define_path(
     "examples",
-    None,
     "File with examples to click, as --input_file of predict.py: a text a line, or a "
     "table. Default: one example for the kind of the model.",
 )

@@ -37,22 +37,17 @@ from bert_tf.tasks.ner.schemes import SCHEMES
 FLAGS = flags.FLAGS
 config_flags.define_path(
     "checkpoint",
-    None,
     "Output folder of a run (exports the newest checkpoint, or the best weights of a "
     "run with early stopping), one of its checkpoints, or a checkpoint of another "
     "format.",
     required=True,
 )
 config_flags.define_path(
-    "export_dir",
-    None,
-    "Folder of the model; a new version is created in it.",
-    required=True,
+    "export_dir", "Folder of the model; a new version is created in it.", required=True
 )
 config_flags.define(ServingSettings)
 config_flags.define_path(
     "dev_data",
-    None,
     "File of labelled examples on which the metric of the SavedModel is compared with "
     "that of the checkpoint: a table with the inputs and 'label', or a file of SQuAD, "
     "SWAG or named entities (words in the first column, tags in the last). Default: "
@@ -98,13 +93,12 @@ def main() -> None:
     # The SavedModel runs on the CPU of another process, and is compared with the model
     # in this one.
     tf.config.set_visible_devices([], "GPU")
-    checkpoint = FLAGS.checkpoint.rstrip("/")
     facts = {
         name: FLAGS[name].value for name in _FACTS if FLAGS[name].value is not None
     }
     print(
         api.export(
-            checkpoint,
+            FLAGS.checkpoint.rstrip("/"),
             FLAGS.export_dir,
             settings=settings,
             dev_data=FLAGS.dev_data,

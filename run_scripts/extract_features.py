@@ -28,16 +28,12 @@ from bert_tf.progress import Progress
 FLAGS = flags.FLAGS
 config_flags.define_path(
     "input_file",
-    None,
     "Comma list of globs: text files with one sentence per line, plain or as .gz; - is "
     "standard input.",
     required=True,
 )
 config_flags.define_path(
-    "output_file",
-    None,
-    "The output file, or the prefix of the shards.",
-    required=True,
+    "output_file", "The output file, or the prefix of the shards.", required=True
 )
 shared_flags.define_model_flags("The model, in any dialect of convert_checkpoint.")
 flags.DEFINE_string(
@@ -64,7 +60,7 @@ flags.DEFINE_bool(
 def layers() -> tuple[int, ...]:
     """Returns the layer indices of --layers."""
     try:
-        return tuple(int(layer) for layer in FLAGS.layers.split(","))
+        return tuple(map(int, FLAGS.layers.split(",")))
     except ValueError as error:
         raise InputError(
             "--layers must be integers separated by commas. Received: "

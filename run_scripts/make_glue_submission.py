@@ -16,16 +16,12 @@ from bert_tf.program import command_line, config_flags, startup
 FLAGS = flags.FLAGS
 config_flags.define_path(
     "input_dirs",
-    None,
     "Folders with submission files, separated by commas: the --output_dir of each run.",
     required=True,
     is_list=True,
 )
 config_flags.define_path(
-    "output_file",
-    None,
-    "The zip file to write; an existing one is replaced.",
-    required=True,
+    "output_file", "The zip file to write; an existing one is replaced.", required=True
 )
 
 

@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from bert_tf.cli import predictions, projector_files, shared_flags
-from bert_tf.cli.prediction_tables import SEPARATORS
+from bert_tf.cli.prediction_tables import SEPARATORS, read_rows, texts_of_lines
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, config_flags, startup
 from bert_tf.storage.paths import check_output_file
@@ -64,13 +64,11 @@ flags.DEFINE_multi_string(
 )
 config_flags.define_path(
     "input_file",
-    None,
     "A table (.jsonl, .parquet, or .csv or .tsv with the names of the columns in the "
     "first line), or another file with one text per line. Default: --text, or stdin.",
 )
 config_flags.define_path(
     "output_file",
-    None,
     "File for the predictions, or folder for --format=projector; appears when it is "
     "complete. Default: the standard output.",
 )
@@ -200,14 +198,15 @@ def items(predictor: "Predictor") -> Iterator[predictions.Item]:
         pair = [FLAGS.question, FLAGS.context]
         yield SEPARATORS[0].join(pair), pair
 
+    # A table, or lines: those of --text, or of a file or stdin.
+    elif _table_ending():
+        form = config_flags.build(TableFormat)
+        columns = FLAGS.text_a_column, FLAGS.text_b_column
+        yield from read_rows(FLAGS.input_file, predictor, form, columns)
     else:
-        yield from predictions.read_items(
-            predictor,
-            FLAGS.text,
-            FLAGS.input_file,
-            columns=(FLAGS.text_a_column, FLAGS.text_b_column),
-            form=config_flags.build(TableFormat),
-        )
+        encoding = config_flags.build(TableFormat).encoding
+        lines = FLAGS.text or predictions.read_lines(FLAGS.input_file, encoding)
+        yield from texts_of_lines(lines, predictor)
 
 
 def run() -> None:

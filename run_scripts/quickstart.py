@@ -37,7 +37,7 @@ from bert_tf.storage.workspace import Workspace
 
 FLAGS = flags.FLAGS
 config_flags.define_path(
-    "output_dir", "quickstart_output", "The folder for all results."
+    "output_dir", "The folder for all results.", default="quickstart_output"
 )
 flags.DEFINE_bool("smoke", False, "Run a small version that takes about 2 minutes.")
 

@@ -29,17 +29,14 @@ from bert_tf.storage.dialects import AUTHORS
 from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
-config_flags.define_path(
-    "input_file", None, "Comma list of globs: the records to train on."
-)
+config_flags.define_path("input_file", "Comma list of globs: the records to train on.")
 config_flags.define_path(
     "eval_input_file",
-    None,
     "Comma list of globs: held-out records to evaluate on, such as those that "
     "create_pretraining_data.py --eval_fraction=0.05 writes. Default: --input_file, as "
     "in google-research/bert.",
 )
-config_flags.define_path("output_dir", None, "Folder of this run.", required=True)
+config_flags.define_path("output_dir", "Folder of this run.", required=True)
 config_flags.define(
     PretrainingConfig, without=("objective", "eval_batch_size", "skip_bad_records")
 )
@@ -87,7 +84,7 @@ def main() -> None:
     warmup_steps = FLAGS.num_warmup_steps
     if warmup_steps is None:
         warmup_steps = min(10_000, FLAGS.num_train_steps // 10)
-    training = shared_flags.training_config(num_warmup_steps=warmup_steps)
+    training = config_flags.build(TrainingConfig, num_warmup_steps=warmup_steps)
     config = config_flags.build(PretrainingConfig)
     limit = config.max_predictions_per_seq or PretrainingRecords.max_predictions_per_seq
     masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)

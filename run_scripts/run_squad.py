@@ -59,7 +59,6 @@ flags.DEFINE_bool(
 )
 config_flags.define_path(
     "average_nbest",
-    None,
     "Files nbest_predictions.json of several runs: writes the answers with the highest "
     "mean probability to --output_dir, and runs no model.",
     is_list=True,
@@ -95,8 +94,9 @@ def make_task(_: DataLocation) -> Task:
     trained = trained_run.values_or_trained(
         "version_2_with_negative", "padding_as_released", "f1_by"
     )
-    answers = config_flags.build(AnswerSettings, **trained)
-    return SquadTask(windows=windows, answers=answers)
+    return SquadTask(
+        windows=windows, answers=config_flags.build(AnswerSettings, **trained)
+    )
 
 
 def _average() -> None:

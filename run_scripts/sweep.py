@@ -40,9 +40,7 @@ flags.DEFINE_multi_string(
     "--grid once for each flag.",
     required=True,
 )
-config_flags.define_path(
-    "output_dir", None, "Local folder of the sweep.", required=True
-)
+config_flags.define_path("output_dir", "Local folder of the sweep.", required=True)
 flags.DEFINE_integer(
     "seeds",
     1,

@@ -22,24 +22,14 @@ def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[st
 
     If `path` is None, returns one example for the kind (see `demo_answers.kind_of`).
     """
-    names = predictor.names
-    lists = predictor.list_names
-    rows = [example_of(kind, len(names))]
+    rows = [example_of(kind, len(predictor.names))]
     if path is not None:
         form = TableFormat()
-        columns = [None] * len(names)
-        remedy = f"Name the columns {', '.join(names)}."
+        remedy = f"Name the columns {', '.join(predictor.names)}."
         items: Iterator[tuple[Any, Any]] = (
-            prediction_tables.read_rows(
-                path,
-                names,
-                lists=lists,
-                columns=columns,
-                table_format=form,
-                remedy=remedy,
-            )
+            prediction_tables.read_rows(path, predictor, form, remedy=remedy)
             if form.ending_of(path)
-            else prediction_tables.texts_of_lines(files.read_lines(path), names, lists)
+            else prediction_tables.texts_of_lines(files.read_lines(path), predictor)
         )
         rows = [texts for _, texts in itertools.islice(items, _MAX_EXAMPLES)]
         if kind == IN_LINES:
@@ -65,17 +55,19 @@ def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
     def answer(*texts: str) -> list[Any]:
         shown, facts = ask(predictor, kind, texts)
         table = shown.table and _styled(shown.table)
-        details = (shown.bars, shown.parts, table)
         updates = [
-            gr.update(value=detail, visible=detail is not None) for detail in details
+            gr.update(value=detail, visible=detail is not None)
+            for detail in (shown.bars, shown.parts, table)
         ]
         return [shown.headline, *updates, facts]
 
     in_lines = lists_of(predictor, kind)
-    labels = [f"{n}, one per line" if n in in_lines else n for n in names]
     return gr.Interface(
         answer,
-        [gr.Textbox(label=label, lines=3) for label in labels],
+        [
+            gr.Textbox(label=f"{n}, one per line" if n in in_lines else n, lines=3)
+            for n in names
+        ],
         [
             gr.Textbox(label="answer"),
             gr.Label(label="probabilities", show_heading=False, visible=False),

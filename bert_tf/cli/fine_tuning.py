@@ -25,7 +25,7 @@ from bert_tf.storage.dialects import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task
-from bert_tf.training.training_config import RunPhases
+from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS
 # --help then lists the flags of this module with the program's.
@@ -68,7 +68,7 @@ class ProgramFlags:
 def define_flags(program: ProgramFlags) -> None:
     """Defines the flags of a program that other programs for fine-tuning have too."""
     # Data and output.
-    config_flags.define_path("output_dir", None, "Folder of this run.", required=True)
+    config_flags.define_path("output_dir", "Folder of this run.", required=True)
     config_flags.define(
         DataLocation,
         (
@@ -81,7 +81,6 @@ def define_flags(program: ProgramFlags) -> None:
     )
     config_flags.define_path(
         "predict_file",
-        None,
         "File for --do_predict, of any name, with or without labels or answers.",
     )
 
@@ -96,7 +95,6 @@ def define_flags(program: ProgramFlags) -> None:
     )
     config_flags.define_path(
         "export_dir",
-        None,
         "Exports the model as a SavedModel that takes raw text, as a new version in "
         "this folder.",
     )
@@ -240,9 +238,10 @@ def _data_location(program: ProgramFlags) -> DataLocation:
             )
         test_file = test_file or FLAGS.test_file
 
-    table_format = config_flags.build(TableFormat)
     location: DataLocation = config_flags.build(
-        DataLocation, test_file=test_file, table_format=table_format
+        DataLocation,
+        test_file=test_file,
+        table_format=config_flags.build(TableFormat),
     )
     if location.tfds_name and location.data_dir:
         raise InputError(
@@ -271,11 +270,10 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
             if not FLAGS["learning_rate"].present:
                 values["learning_rate"] = LEARNING_RATE_OF_FEATURES
 
-    training = shared_flags.training_config(**values)
     return RunSettings(
         phases,
         config,
-        training=training,
+        training=config_flags.build(TrainingConfig, **values),
         runtime=runtime,
         features=features,
         distillation=distillation,
@@ -315,9 +313,11 @@ def _head_config(program: ProgramFlags) -> HeadConfig:
 
 def _check_export_dir(export_dir: str, output_dir: str) -> None:
     """Checks that the folder is writable, and that the run does not write or remove it."""
-    of_run = [os.path.join(output_dir, name) for name in ("checkpoints", "best")]
     is_output = is_inside(export_dir, output_dir) and is_inside(output_dir, export_dir)
-    if is_output or any(is_inside(export_dir, path) for path in of_run):
+    if is_output or any(
+        is_inside(export_dir, os.path.join(output_dir, name))
+        for name in ("checkpoints", "best")
+    ):
         raise InputError(
             f"--export_dir={export_dir} would contain files of the run in "
             "--output_dir. Give another folder for the exported versions."

@@ -5,11 +5,14 @@ import functools
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from bert_tf.errors import InputError
 from bert_tf.tasks.classification.text_examples import text_of
 from bert_tf.tasks.tables import TableFormat, column_values, place_of
+
+if TYPE_CHECKING:
+    from bert_tf.export.predictor import Predictor
 
 Row = dict[str, Any]
 # The value of each input of a model: a text, or a list of texts.
@@ -24,16 +27,14 @@ _ROWS_PER_BATCH = 1024
 
 def read_rows(
     path: str,
-    inputs: Sequence[str],
-    lists: Sequence[str],
-    columns: Sequence[str | None],
+    predictor: "Predictor",
     table_format: TableFormat,
+    columns: Sequence[str | None] = (None, None),
     remedy: str | None = None,
 ) -> Iterator[tuple[Row, Texts]]:
     """Yields each row of a table, and its value for each input of a model.
 
     Args:
-        lists: Those of `inputs` that are lists of texts.
         columns: For each input, its column, or None for the default. A list of texts is
             a column with lists, or several columns, separated by commas.
         remedy: The end of the message about a missing column; see `column_values`.
@@ -45,7 +46,7 @@ def read_rows(
     # The column of each input, whose default depends on the columns of the table.
     first: Row = next((row for _, (row,) in read(())), {})
     names = []
-    for name, column_name in zip(inputs, columns, strict=False):
+    for name, column_name in zip(predictor.names, columns, strict=False):
         usual = _USUAL.get(name, name)
         names.append(
             column_name or (usual if usual in first and name not in first else name)
@@ -62,9 +63,9 @@ def read_rows(
             row,
             [
                 _texts(row, part, location)
-                if name in lists
+                if name in predictor.list_names
                 else text_of(row[part[0]], location)
-                for name, part in zip(inputs, parts, strict=False)
+                for name, part in zip(predictor.names, parts, strict=False)
             ],
         )
 
@@ -80,18 +81,17 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
 
 
 def texts_of_lines(
-    lines: Iterable[str], inputs: Sequence[str], lists: Sequence[str]
+    lines: Iterable[str], predictor: "Predictor"
 ) -> Iterator[tuple[str, Texts]]:
     """Yields each line, and its value for each input of a model.
 
-    If the model takes several texts, one of `SEPARATORS` must separate them. `lists`
-    are the inputs that are lists of texts.
+    If the model takes several texts, one of `SEPARATORS` must separate them.
     """
     for number, line in enumerate(lines, start=1):
-        if lists:
+        if predictor.list_names:
             context, *choices = _split_line(line, number)
             yield line, [context, choices]
-        elif len(inputs) == 1:
+        elif len(predictor.names) == 1:
             yield line, [line]
         else:
             yield line, [*_split_line(line, number, maxsplit=1)]
@@ -113,7 +113,7 @@ def _split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
 
 
 def write_lines(
-    rows: Iterable[Row], ending: str, stream: IO[str], header: bool = True
+    rows: Iterable[Row], ending: str, stream: IO[str], header: bool
 ) -> None:
     """Writes rows as a .jsonl, .csv or .tsv table; lists and dicts in a cell are JSON."""
     if ending == ".jsonl":

@@ -6,16 +6,15 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from bert_tf.cli import prediction_tables
 from bert_tf.cli.prediction_tables import Texts
-from bert_tf.errors import InputError
+from bert_tf.errors import InputError, plain
 from bert_tf.progress import Progress
 from bert_tf.storage import files, json_files
 from bert_tf.tasks.results import with_prediction
-from bert_tf.tasks.tables import TableFormat
 
 if TYPE_CHECKING:
     from bert_tf.export.predictor import Predictor
@@ -27,31 +26,7 @@ Prediction = tuple[Any, dict[str, Any]]
 Item = tuple[Any, Texts]
 
 
-def read_items(
-    predictor: "Predictor",
-    texts: Iterable[str],
-    path: str | None,
-    *,
-    columns: Sequence[str | None],
-    form: TableFormat,
-) -> Iterator[Item]:
-    """Yields the lines or rows that a model is to predict.
-
-    These are the lines `texts`, or else the content of `path`, a table or a file of
-    lines. If `path` is None, stdin is read.
-    """
-    names = predictor.names
-    lists = predictor.list_names
-    if path and form.ending_of(path):
-        yield from prediction_tables.read_rows(
-            path, names, lists=lists, columns=columns, table_format=form
-        )
-    else:
-        lines = texts or _read_lines(path, form.encoding)
-        yield from prediction_tables.texts_of_lines(lines, names, lists)
-
-
-def _read_lines(path: str | None, encoding: str) -> Iterator[str]:
+def read_lines(path: str | None, encoding: str) -> Iterator[str]:
     """Yields the lines of a file, a pipe or stdin, without line ends."""
     if not path:
         yield from _lines_of_pipe(sys.stdin.buffer, "stdin", encoding)
@@ -103,13 +78,7 @@ def predict(
             predicted = predictor(*columns, on_batch=shown.update)
             for (line, _), values in zip(block, predicted, strict=True):
                 counts[values.get("truncated")] += 1
-                yield (
-                    line,
-                    {
-                        name: value.tolist() if hasattr(value, "tolist") else value
-                        for name, value in values.items()
-                    },
-                )
+                yield line, plain(values)
 
     if counts[True]:
         print(

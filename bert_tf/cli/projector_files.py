@@ -70,7 +70,7 @@ def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
                 if not names and len(columns) > 1:
                     metadata.write(_line(columns))
                 names = names or list(columns)
-                if further := columns.keys() - set(names):
+                if further := columns.keys() - names:
                     raise InputError(
                         f"Row {number} has the column {min(further)!r}, and the first "
                         "row does not. Give all rows the same columns."

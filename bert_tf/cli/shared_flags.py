@@ -23,14 +23,13 @@ def define_model_flags(checkpoint_help: str) -> None:
     """Defines the flags for the model."""
     config_flags.define_path(
         "bert_config_file",
-        None,
         "bert_config.json with the architecture; or tiny, mini, small, medium, base or "
         "large: that released size with the entries of --vocab_file. Default: the one "
         "of --init_checkpoint.",
     )
-    config_flags.define_path("init_checkpoint", None, checkpoint_help)
+    config_flags.define_path("init_checkpoint", checkpoint_help)
     config_flags.define_path(
-        "vocab_file", None, "vocab.txt. Default: the one of --init_checkpoint."
+        "vocab_file", "vocab.txt. Default: the one of --init_checkpoint."
     )
     flags.DEFINE_bool(
         "do_lower_case",
@@ -66,7 +65,6 @@ def define_exported_model_flags() -> None:
     """Defines the flags for an exported model, of which --model is required."""
     config_flags.define_path(
         "model",
-        None,
         "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
         "file.",
         required=True,
@@ -95,10 +93,9 @@ def check_paths_exist(*paths: str | None) -> None:
 
 def runtime_config() -> RuntimeConfig:
     """Returns the runtime settings (devices, logging, checkpoints) from the flags."""
-    strategy = "tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy
     return config_flags.build(
         RuntimeConfig,
-        distribution_strategy=strategy,
+        distribution_strategy="tpu" if FLAGS.use_tpu else FLAGS.distribution_strategy,
         profile_steps=_profile_steps(),
         stop_on_signals=True,
     )
@@ -115,11 +112,6 @@ def _profile_steps() -> tuple[int, int] | None:
             f"Received: {','.join(FLAGS.profile_steps)}."
         ) from error
     return first, last
-
-
-def training_config(**values: Any) -> TrainingConfig:
-    """Returns the settings that affect the trained weights; `values` replace the flags."""
-    return config_flags.build(TrainingConfig, **values)
 
 
 def check_output_dir(inputs: Sequence[str]) -> None:

@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from bert_tf.corpus import text_formats
 from bert_tf.errors import InputError
@@ -45,13 +44,14 @@ class TfdsSplit:
         if feature not in texts:
             raise text_formats.no_text(name, "feature", feature, texts)
         self.name = f"{info.full_name}:{self._split}"
-        self.num_examples = info.splits[self._split].num_examples
-        self.num_bytes = info.splits[self._split].num_bytes
+        facts = info.splits[self._split]
+        self.num_examples = facts.num_examples
+        self.num_bytes = facts.num_bytes
 
     def texts(self, examples: str = "") -> Iterator[bytes]:
         """Reads the texts of all examples, or of those in a slice such as "[10:20]"."""
         with files.explain_read_errors(self.name):
-            data: Any = self._builder.as_dataset(
+            data = self._builder.as_dataset(
                 split=self._split + examples, shuffle_files=False
             )
             yield from data.map(
@@ -83,7 +83,7 @@ def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[Seekabl
     """
     inputs = []
     for number, (path, file_format) in enumerate(file_formats.items()):
-        is_packed = path.endswith((*text_formats.PACKED,))
+        is_packed = path.endswith(tuple(text_formats.PACKED))
         is_seekable = file_format in ("text", "jsonl") and not is_packed
         unpacked = os.path.join(folder, f"unpacked-{number:06d}")
         inputs.append(
@@ -98,10 +98,9 @@ def unpack(file: SeekableFile, feature: str) -> None:
     `feature` is the JSON key, `tf.train.Example` feature or Parquet column that holds
     the text, and also the key in the written JSON lines.
     """
-    plain = file.format in ("text", "jsonl")
     chunks = (
         text_formats.read_chunks(file.source)
-        if plain
+        if file.format in ("text", "jsonl")
         else _as_json_lines(file, feature)
     )
     with (

@@ -75,9 +75,8 @@ class TextSource:
 class TextCounter:
     """Counts documents and sentences (lines that are not blank), as record creation does."""
 
-    def __init__(self) -> None:
-        self.documents = self.sentences = 0
-        self._before = self._current = False  # whether the last two lines have text
+    documents = sentences = 0
+    _before = _current = False  # whether the last two lines have text
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
         """Counts and yields the texts of a file: documents if `documents`, else parts of them."""
@@ -134,7 +133,7 @@ def read_blocks(
     # The size is known for plain text only: other files are unpacked as they are read.
     plain = all(
         file_format == "text"
-        and not path.endswith((*text_formats.PACKED,))
+        and not path.endswith(tuple(text_formats.PACKED))
         and not text_formats.is_pipe(path)
         for path, file_format in formats.items()
     )
@@ -207,7 +206,6 @@ class DocumentFilter(TextCounter):
     """
 
     def __init__(self, held_out: bool) -> None:
-        super().__init__()
         self._held_out = held_out
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:

@@ -82,7 +82,7 @@ def input_files(
     """
     import tensorflow as tf
 
-    names = (name.strip() for name in patterns.split(","))
+    names = map(str.strip, patterns.split(","))
     paths = files.expand_globs(_STDIN if name == "-" else name for name in names)
     formats = {path: format_of(path, input_format) for path in paths}
     blocks = []
@@ -103,17 +103,20 @@ def input_files(
             )
         if is_pipe(path):
             continue
-        is_text = file_format == "text"
         if (
-            is_text
+            file_format == "text"
             and input_format == "auto"
             and _BLOCKS.match(next(read_chunks(path), b""))
         ):
-            formats[path], is_text = "wikiextractor", False
+            file_format = formats[path] = "wikiextractor"
             blocks.append(path)
 
-        content = read_text(path, input_format) if is_text else None
-        start = next(content or read_documents(path, formats[path], feature), b"")
+        content = (
+            read_text(path, input_format)
+            if file_format == "text"
+            else read_documents(path, file_format, feature)
+        )
+        start = next(content, b"")
         hint = hint or hint_about(path, start)
 
     if blocks:
@@ -216,7 +219,7 @@ def read_lines(
                 )
                 raise not_utf8(source or path, f"line {line}", error) from error
             yield text, start
-            start = start + length
+            start += length
             rest = rest[length:]
         if len(rest) > files.MAX_LINE_BYTES:
             raise InputError(
@@ -296,16 +299,19 @@ def _articles(path: str) -> Iterator[str]:
     start = ""
     first_line = 0
     body = [""]
-    texts = (text.removesuffix("\n") for text, _ in read_lines(path))
-    lines = (line.strip() for text in texts for line in text.split("\n"))
+    lines = (
+        line.strip()
+        for text, _ in read_lines(path)
+        for line in text.removesuffix("\n").split("\n")
+    )
     for number, line in enumerate(lines, 1):
-        if line.startswith(_BLOCK_START) and not start:
+        if line.startswith(_BLOCK_START):
+            if start:
+                break
             start = html.unescape(line)
             first_line = number
             body = []
             continue
-        if line.startswith(_BLOCK_START):
-            break
         if line and not start:
             raise InputError(
                 f"Line {number} of {path} is outside of the blocks from <doc id=...> "
@@ -349,14 +355,12 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
     with files.open_parquet(path) as table:
         import pyarrow as pa
 
-        fields = [(field.name, field.type) for field in table.schema_arrow]
-        kinds = [
-            kind for name, kind in fields if name == feature
-        ]  # a name may be repeated
+        schema = table.schema_arrow
+        # A name may be repeated.
+        kinds = [field.type for field in schema if field.name == feature]
         if len(kinds) != 1 or kinds[0] not in (pa.string(), pa.large_string()):
-            raise no_text(
-                path, "column", feature, [f"{name} ({kind})" for name, kind in fields]
-            )
+            columns = [f"{field.name} ({field.type})" for field in schema]
+            raise no_text(path, "column", feature, columns)
         for batch in table.iter_batches(
             _PARQUET_ROWS, columns=[feature], use_threads=False
         ):

@@ -50,8 +50,7 @@ class StopSignals:
     The attribute `received` is the number of the first signal, 0 before.
     """
 
-    def __init__(self) -> None:
-        self.received = 0
+    received = 0
 
     @contextlib.contextmanager
     def handled(self) -> Iterator[None]:
@@ -124,9 +123,9 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
             fail(str(error))
         except TrainingInterrupted as stopped:
             without = " without --overwrite" if stopped.overwrite else ""
-            command = f"the same command{without}"
             print(
-                f"Stopped at step {stopped.step}. To resume, give {command}.",
+                f"Stopped at step {stopped.step}. To resume, give the same command"
+                f"{without}.",
                 file=sys.stderr,
             )
             sys.exit(128 + stopped.signal_number)
@@ -214,8 +213,7 @@ class _BareMessages(logging.Formatter):
         self._others = others or logging.Formatter()
 
     def format(self, record: logging.LogRecord) -> str:
-        is_own = record.name.partition(".")[0] == "bert_tf"
-        if not is_own:
+        if record.name.partition(".")[0] != "bert_tf":
             return self._others.format(record)
         return name_programs(visible(super().format(record)), sys.argv[0])
 
@@ -278,7 +276,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
 
     # A flag of absl, or a --flagfile, may raise ValueError.
     try:
-        words = flags.FLAGS.read_flags_from_files(list(argv[1:]), force_gnu=False)
+        words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=False)
         is_comment = re.compile(f"{_MARK}(#|//|$)").match
         words = [word.removeprefix(_MARK) for word in words if not is_comment(word)]
         words = flags.FLAGS([argv[0], *words])
@@ -291,8 +289,9 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
         fail(f"{message}{'' if message.endswith(('.', '?')) else '.'} See --help.")
 
     for name in _path_flags():
-        flags.FLAGS[name].value = _expand_home(flags.FLAGS[name].value)
-        _check_end(name, flags.FLAGS[name].value)
+        flag = flags.FLAGS[name]
+        flag.value = _expand_home(flag.value)
+        _check_end(name, flag.value)
     return words
 
 
@@ -311,8 +310,9 @@ def _expand_home(value: Any) -> Any:
     """Replaces ~ where the shell does not, as in --input_file=~/a,~/b."""
     if isinstance(value, list):
         return [_expand_home(path) for path in value]
-    is_text = isinstance(value, str)
-    return ",".join(map(os.path.expanduser, value.split(","))) if is_text else value
+    if isinstance(value, str):
+        return ",".join(map(os.path.expanduser, value.split(",")))
+    return value
 
 
 # Before anything else: --help prints the docstring of the program.

@@ -1,6 +1,5 @@
 """Defines flags from the options of configs, and builds configs from flags."""
 
-import collections.abc
 import dataclasses
 import re
 import types
@@ -16,8 +15,6 @@ _DEFINE = {
     int: flags.DEFINE_integer,
     float: flags.DEFINE_float,
 }
-_LISTS = (collections.abc.Sequence, tuple, list)
-
 
 # The flags whose values are paths, or comma lists of paths.
 PATHS = {"log_dir"}  # of absl
@@ -59,10 +56,12 @@ def define(
 
         # absl has a function for each kind of flag.
         text = condition + texts.get(field.name, _text(field, fields))
-        kind = _kind(field.type)
+        kind: Any = field.type
+        if isinstance(kind, types.UnionType):
+            kind = typing.get_args(kind)[0]  # str of `str | os.PathLike | None`
         if choices := field.metadata["choices"]:
             flags.DEFINE_enum(flag, default, choices, text)
-        elif typing.get_origin(kind) in _LISTS:
+        elif typing.get_origin(kind) in (Sequence, tuple):
             flags.DEFINE_list(flag, default and list(default), text)
         else:
             define_flag: Any = _DEFINE.get(kind, flags.DEFINE_string)
@@ -72,26 +71,20 @@ def define(
 
 
 def define_path(
-    name: str, *arguments: Any, is_list: bool = False, **named: Any
+    name: str,
+    text: str,
+    default: str | None = None,
+    required: bool = False,
+    is_list: bool = False,
 ) -> None:
     """Defines a flag whose value is a path, or a comma list of paths.
 
     Args:
-        arguments: Those of `flags.DEFINE_string`, as `named`.
         is_list: Whether the value is a list of paths.
     """
     define_flag: Any = flags.DEFINE_list if is_list else flags.DEFINE_string
-    define_flag(name, *arguments, **named)
+    define_flag(name, default, text, required=required)
     PATHS.add(name)
-
-
-def _kind(annotation: Any) -> Any:
-    """Returns the type of a field, without None."""
-    if isinstance(annotation, types.UnionType):
-        return next(
-            kind for kind in typing.get_args(annotation) if kind is not types.NoneType
-        )
-    return annotation
 
 
 def _text(field: Any, fields: Sequence[Any]) -> str:
@@ -104,18 +97,13 @@ def _text(field: Any, fields: Sequence[Any]) -> str:
         flag = names.get(match[1], match[1])
         return f"--{flag}" if match[1] in names or flag in flags.FLAGS else flag
 
-    return re.sub(r"`([\w.]+)`", name, str(field.metadata["text"]))
+    return re.sub(r"`([\w.]+)`", name, field.metadata["text"])
 
 
 def build(config_class: Any, **values: Any) -> Any:
     """Builds a config from `values` and, for other options, from the flags."""
-    flag_names = {
-        field.name: field.metadata.get("flag", field.name)
-        for field in dataclasses.fields(config_class)
-    }
-    from_flags = {
-        name: flags.FLAGS[flag].value
-        for name, flag in flag_names.items()
-        if flag in flags.FLAGS
-    }
-    return config_class(**{**from_flags, **values})
+    for field in dataclasses.fields(config_class):
+        flag = field.metadata.get("flag", field.name)
+        if flag in flags.FLAGS:
+            values.setdefault(field.name, flags.FLAGS[flag].value)
+    return config_class(**values)

@@ -69,7 +69,11 @@ def help_text(module: Any, program: str) -> str:
     # The groups of flags, each in its order.
     own = flags.FLAGS.get_flags_for_module(module)
     key = flags.FLAGS.get_key_flags_for_module(module)
-    required = [flag for flag in key if _is_required(flag)]
+    required = [
+        flag
+        for flag in key
+        if any(validator.message.endswith(REQUIRED) for validator in flag.validators)
+    ]
     main = sorted(
         (flag for flag in key if flag.name in _MAIN and flag not in required),
         key=lambda flag: _MAIN.index(flag.name),
@@ -88,10 +92,6 @@ def help_text(module: Any, program: str) -> str:
         if section
     )
     return "\n\n".join([text, *lists])
-
-
-def _is_required(flag: Any) -> bool:
-    return any(validator.message.endswith(REQUIRED) for validator in flag.validators)
 
 
 def _describe(flag: Any) -> str:

@@ -36,9 +36,8 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         digits = 0 if amount > 9 * secs[stage] else 1
         rate = f"{amount / secs[stage]:,.{digits}f} {unit}/s" if unit else ""
         cells.append((stage, f"{secs[stage]:.0f} s", rate, result, figure))
-    cells.append(
-        ("total", f"{sum(secs.values()):.0f} s", "", os.path.relpath(folder), "")
-    )
+    path = os.path.relpath(folder)
+    cells.append(("total", f"{sum(secs.values()):.0f} s", "", path, ""))
 
     # Columns of equal width.
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -48,14 +47,16 @@ def format_report(folder: str, secs: dict[str, float]) -> str:
         ).rstrip()
         for row in cells
     ]
-    return "\n".join(["", *lines, _NEXT_STEPS.format(os.path.relpath(folder))])
+    return "\n".join(["", *lines, _NEXT_STEPS.format(path)])
 
 
 def _data_rows(folder: str) -> list[_Row]:
     files = read_json(f"{folder}/sample/stats.json")["files"]
     documents = [files[f"corpus/{part}.txt"]["documents"] for part in _PARTS]
-    stats = [read_json(f"{folder}/records/{part}.stats.json") for part in _PARTS]
-    examples = [part_stats["train"]["examples"] for part_stats in stats]
+    examples = [
+        read_json(f"{folder}/records/{part}.stats.json")["train"]["examples"]
+        for part in _PARTS
+    ]
     megabytes = files["corpus/train.txt"]["bytes"] / 1e6
     entries = pathlib.Path(folder, "vocab.txt").read_text("utf-8").count("\n")
     return [
@@ -80,9 +81,7 @@ def _model_rows(folder: str) -> list[_Row]:
             ("next sentence", "next_sentence"),
         )
     ]
-    last, two_thirds = _held_out_losses(
-        pathlib.Path(folder, "pretrained/metrics.jsonl")
-    )
+    last, two_thirds = _held_out_losses(folder)
     scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
 
     # The classifier: its accuracies as it is, and as an export answers.
@@ -110,19 +109,19 @@ def _run(folder: str, run: str) -> tuple[str, int, str]:
     )
 
 
-def _held_out_losses(metrics_file: pathlib.Path) -> tuple[float, float]:
+def _held_out_losses(folder: str) -> tuple[float, float]:
     """Returns the held-out losses at the end, and after two thirds of the steps."""
-    lines = map(json.loads, metrics_file.read_text("utf-8").splitlines())
+    text = pathlib.Path(folder, "pretrained/metrics.jsonl").read_text("utf-8")
+    lines = map(json.loads, text.splitlines())
     losses = [(line["step"], line["loss"]) for line in lines if line["kind"] == "eval"]
-    return losses[-1][1], next(
-        loss for step, loss in losses if 3 * step >= 2 * losses[-1][0]
-    )
+    last_step, last_loss = losses[-1]
+    return last_loss, next(loss for step, loss in losses if 3 * step >= 2 * last_step)
 
 
 def _with_baseline(folder: str, split: str, accuracy: float) -> str:
     """Returns an accuracy with the share of the most common label in the split."""
-    files = read_json(f"{folder}/sample/stats.json")["files"]
-    counts = files[f"classification/{split}.tsv"]
+    stats = read_json(f"{folder}/sample/stats.json")
+    counts = stats["files"][f"classification/{split}.tsv"]
     most_common = max(
         count for name, count in counts.items() if name.startswith("label ")
     )

@@ -61,9 +61,10 @@ class DistributionCheck:
         columns: Mapping[str, np.ndarray],
     ) -> None:
         length = columns["input_ids"].shape[1]
-        most = columns["masked_lm_ids"].shape[1]
         config = dataclasses.replace(
-            config, max_seq_length=length, max_predictions_per_seq=most
+            config,
+            max_seq_length=length,
+            max_predictions_per_seq=columns["masked_lm_ids"].shape[1],
         )
         self._config = config
         self._vocabulary = vocabulary
@@ -78,7 +79,7 @@ class DistributionCheck:
         self._wrong_counts = dict.fromkeys(_ROUNDING, 0)
         self._labels, self._random_tokens = np.zeros((2, vocabulary.size))
         self._positions, self._expected_positions = np.zeros((2, length))
-        self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
+        self._record_hashes = np.zeros(0, np.uint64)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
         """Adds a batch of records that break no rule of `record_rules`."""
@@ -142,11 +143,12 @@ class DistributionCheck:
             f"{rounding}"
         )
         most = "" if self._masks_tokens else "at most "
-        number = (
-            f"{config.masked_lm_prob} of the tokens, 1 to "
+        expected = (
+            "none"
+            if config.objective == "causal"
+            else f"{most}{config.masked_lm_prob} of the tokens, 1 to "
             f"{config.max_predictions_per_seq}"
         )
-        expected = "none" if config.objective == "causal" else most + number
         return Comparison("predictions for each length", measured, expected, wrong == 0)
 
     def _compare_predictions(self) -> Iterator[Comparison]:
@@ -160,9 +162,9 @@ class DistributionCheck:
 
         # A random token is [MASK] with probability 1/V, and is the token to predict
         # with probability 1/V.
-        chance = config.random_token_prob / self._vocabulary.size
         mask = config.mask_token_prob
         replaced = config.random_token_prob
+        chance = replaced / self._vocabulary.size
         for name, count, probability in (
             ("[MASK] at a prediction", self.stats.masked, mask + chance),
             ("a random token", self.stats.replaced, replaced - 2 * chance),
@@ -176,11 +178,13 @@ class DistributionCheck:
         # other tokens are equally probable.
         expected = 1 - self._labels / max(total, 1)
         expected[self._vocabulary.mask_id] = 0
-        name = "random tokens over the vocabulary"
-        yield _compare_histograms(name, self._random_tokens, expected)
+        yield _compare_histograms(
+            "random tokens over the vocabulary", self._random_tokens, expected
+        )
         if self._masks_tokens:
-            name = "predictions over positions"
-            yield _compare_histograms(name, self._positions, self._expected_positions)
+            yield _compare_histograms(
+                "predictions over positions", self._positions, self._expected_positions
+            )
 
     def _compare_sequences(self) -> Iterator[Comparison]:
         total = int(self.stats.lengths.sum())
@@ -188,25 +192,24 @@ class DistributionCheck:
         # next sentence. But a record does not state how many sentences its chunk had.
         note = ", more where chunks are single sentences" if self._config.paired else ""
         probability = 0.5 if self._config.paired else 0.0
-        name = "random next sentences"
         yield _compare_share(
-            name, self.stats.random_next, total, probability, note=note
+            "random next sentences",
+            self.stats.random_next,
+            total=total,
+            probability=probability,
+            note=note,
         )
 
-        short = total - int(self.stats.lengths[-1])
-        name = f"sequences below {self._config.max_seq_length} tokens"
-        note = ", more where documents end"
         # A sequence may exceed a short target length, because its last sentence may be
         # long. So some sequences have the full length even if all documents have a
         # short target length.
-        probability = min(self._config.short_seq_prob, 0.5)
         yield _compare_share(
-            name,
-            short,
+            f"sequences below {self._config.max_seq_length} tokens",
+            total - int(self.stats.lengths[-1]),
             total=total,
-            probability=probability,
+            probability=min(self._config.short_seq_prob, 0.5),
             group=_MAX_SEQUENCES_PER_DOCUMENT,
-            note=note,
+            note=", more where documents end",
         )
         if self._config.objective != "causal":
             hashes = self._record_hashes

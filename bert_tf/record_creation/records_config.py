@@ -12,8 +12,6 @@ from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.options import documented, option
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
-# Counts from 1 to 99,999, which is the largest number of a shard in a file name.
-_COUNTS = ("dupe_factor", "num_output_shards")
 # The version of the procedure, a part of every fingerprint. Increase the version when a
 # change of the code changes the bytes of the records.
 _VERSION = 2
@@ -137,7 +135,8 @@ class RecordsConfig(MaskingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_between(1, 99_999, self, *_COUNTS)
+        # The largest number of a shard in a file name is 99,999.
+        check_between(1, 99_999, self, "dupe_factor", "num_output_shards")
         check_between(0, 1, self, "short_seq_prob", "eval_fraction")
         check_choices(self)
         if not 2 <= self.max_num_tokens <= 1 << 14:

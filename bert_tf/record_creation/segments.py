@@ -76,9 +76,10 @@ def cut(config: RecordsConfig, files: Sequence[SeekableFile]) -> list[Segment]:
             end = (
                 document_end(file, least, MAX_DOCUMENT_BYTES) if least < total else None
             )
-            pieces.append(Piece(file, start, total if end is None else end))
-            size += pieces[-1].end - start
-            start = pieces[-1].end
+            piece = Piece(file, start, total if end is None else end)
+            pieces.append(piece)
+            size += piece.end - start
+            start = piece.end
             if size > config.segment_bytes + MAX_DOCUMENT_BYTES:
                 raise _too_large(config, pieces)
             if end is not None or (
@@ -171,7 +172,7 @@ def split_sentences(paragraphs: Sequence[str], documents: np.ndarray) -> Block:
     spaced = [_LONG_SPACE.sub(" ", paragraph) for paragraph in paragraphs]
     sentences = tf_text.StateBasedSentenceBreaker().break_sentences(spaced)
     texts = [text.decode("utf-8").strip() for text in sentences.flat_values.numpy()]
-    numbers: np.ndarray = np.repeat(documents, sentences.row_lengths().numpy())
+    numbers = np.repeat(documents, sentences.row_lengths().numpy())
     keep = np.array([bool(text) for text in texts])
     return [text for text in texts if text], numbers[keep]
 
@@ -200,8 +201,7 @@ def _blocks(texts: Iterable[str]) -> Iterator[list[str]]:
     lines: list[str] = []
     size = 0
     for text in texts:
-        lines += [line for line in map(str.strip, text.split("\n")) if line]
-        lines.append("")
+        lines += [*filter(None, map(str.strip, text.split("\n"))), ""]
         size += len(text)
         if size >= CHUNK_BYTES:
             yield lines
@@ -237,8 +237,8 @@ class Documents:
         """Returns the documents for which `keep`, bool [D], is true."""
         per_document = np.diff(self.documents)
         per_sentence = np.diff(self.sentences)
-        sentences: np.ndarray = np.repeat(keep, per_document)
-        tokens: np.ndarray = np.repeat(sentences, per_sentence)
+        sentences = np.repeat(keep, per_document)
+        tokens = np.repeat(sentences, per_sentence)
         return Documents(
             self.tokens[tokens],
             offsets(per_sentence[sentences]),

@@ -29,13 +29,11 @@ from bert_tf.record_creation.segments import Documents
 
 _OTHER_DOCUMENT_TRIES = 10
 _BATCH_ROWS = 8192
-# The dtype of a span. A and B are ranges of the flat array of tokens.
+# The dtype of a span. A and B are ranges of the flat array of tokens. The key determines
+# the random draws and the place in the shuffled order.
 SPAN_DTYPE = np.dtype(
     [
-        (
-            "key",
-            np.uint64,
-        ),  # determines the random draws and the place in the shuffled order
+        ("key", np.uint64),
         ("start_a", np.int64),  # index of the first token of A
         ("length_a", np.int64),  # number of tokens in A
         ("start_b", np.int64),  # index of the first token of B; 0 if there is no B
@@ -72,7 +70,7 @@ def pool_segments(
         random_draws.derive_keys(key, Purpose.SEGMENT, np.arange(len(sizes)))
     )
     enough = np.searchsorted(np.cumsum(np.asarray(sizes)[order]), config.pool_bytes) + 1
-    return sorted(order[: max(int(enough), 2)].tolist())
+    return sorted(order[: max(enough, 2)].tolist())
 
 
 def paired_rows(
@@ -120,7 +118,7 @@ def pair_documents(
 
     # The arrays below have an entry for each sentence at which a chunk could start.
     sentence = np.arange(last[-1])
-    document: np.ndarray = np.repeat(np.arange(pool_start), last - first)
+    document = np.repeat(np.arange(pool_start), last - first)
     index_in_document = sentence - first[document]
     keys = random_draws.derive_keys(
         document_keys[document], Purpose.SENTENCE, index_in_document
@@ -156,9 +154,7 @@ def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndar
     is_short = (
         random_draws.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
     )
-    short: np.ndarray = 2 + random_draws.integers(
-        document_keys, Purpose.SHORT_LENGTH, longest - 1
-    )
+    short = 2 + random_draws.integers(document_keys, Purpose.SHORT_LENGTH, longest - 1)
     return np.where(is_short, short, longest)
 
 
@@ -204,13 +200,14 @@ def _add_next(
 
     # B begins at a random sentence of the other document, and has as many tokens as A
     # has left over.
-    size = documents.documents[other + 1] - documents.documents[other]
-    first = documents.documents[other] + random_draws.integers(
-        keys[rows], Purpose.OTHER_START, size
+    other_start = documents.documents[other]
+    other_end = documents.documents[other + 1]
+    first = other_start + random_draws.integers(
+        keys[rows], Purpose.OTHER_START, other_end - other_start
     )
     target_b = np.maximum(target[rows] - length_a[rows], 1)
     end = np.searchsorted(documents.sentences, documents.sentences[first] + target_b)
-    end = np.minimum(end, documents.documents[other + 1])
+    end = np.minimum(end, other_end)
     start_b[rows], end_b[rows] = documents.sentences[first], documents.sentences[end]
 
     if config.same_document_label == "next":
@@ -250,7 +247,7 @@ def _draw_other(
         others = np.maximum(len(pool) - inside, 1)
         index = random_draws.integers(keys, Purpose.OTHER_DOCUMENT, others)
         return np.minimum(index + (inside & (index >= self_index)), len(pool) - 1)
-    drawn: np.ndarray = np.zeros(len(keys), np.int64)
+    drawn = np.zeros(len(keys), np.int64)
     rows = np.arange(len(keys))
     for attempt in range(_OTHER_DOCUMENT_TRIES):
         attempt_keys = random_draws.derive_keys(
@@ -339,21 +336,21 @@ def _copy_tokens(
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = spans[name]
 
-    column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int32)
+    column = np.arange(config.max_seq_length, dtype=np.int32)
     start_a = spans["start_a"]
     length_a = spans["length_a"]
-    first_sep: np.ndarray = (length_a + 1).astype(np.int32)[:, None]
+    first_sep = (length_a + 1).astype(np.int32)[:, None]
     # Column c holds token start_a + c - 1 in A, and start_b + c - (length_a + 2) in B.
     jump = (spans["start_b"] - length_a - 1 - start_a).astype(np.int32)[:, None]
     source = (column > first_sep) * jump
     source += column + (start_a - 1).astype(np.int32)[:, None]
-    ids: np.ndarray = tokens.take(source, mode="clip")
+    ids = tokens.take(source, mode="clip")
 
     # [CLS], and [SEP] after A and after B. What follows is padding.
     rows = np.arange(len(ids))
     ids[:, 0] = vocabulary.cls_id
     ids[rows, length_a + 1] = vocabulary.sep_id
-    end: np.ndarray = length_a + 2
+    end = length_a + 2
     if config.paired:
         end = end + spans["length_b"] + 1
         ids[rows, end - 1] = vocabulary.sep_id

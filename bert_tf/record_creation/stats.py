@@ -72,10 +72,7 @@ class Stats:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Stats":
         """Restores the counts from the array of each attribute."""
-        values: dict[str, Any] = {
-            k: v if v.ndim else v.item() for k, v in arrays.items()
-        }
-        return cls(**values)
+        return cls(**{k: v if v.ndim else v.item() for k, v in arrays.items()})
 
     def report(self) -> dict[str, Any]:
         """Returns the content of stats.json: counts, and shares in [0, 1]."""
@@ -85,6 +82,7 @@ class Stats:
         predictions = int(self.predictions @ np.arange(len(self.predictions)))
         positions = examples * (len(self.lengths) - 1)
 
+        unknown, text_tokens = self.unknown.tolist()
         distinct = len(np.unique(self.sample))
         return {
             "documents": self.documents,
@@ -95,9 +93,9 @@ class Stats:
             "padding_share": 1 - _share(tokens, positions),
             "truncated_share": _share(self.truncated, examples),
             "trimmed_tokens": self.trimmed_tokens,
-            "unknown_tokens": int(self.unknown[0]),
-            "text_tokens": int(self.unknown[1]),
-            "unknown_share": _share(*self.unknown.tolist()),
+            "unknown_tokens": unknown,
+            "text_tokens": text_tokens,
+            "unknown_share": _share(unknown, text_tokens),
             "random_next_share": _share(self.random_next, examples),
             "predictions": predictions,
             "predictions_per_example": _share(predictions, examples),
@@ -210,10 +208,10 @@ def format_report(report: Mapping[str, Any]) -> str:
         "[SEP]",
     ]
 
-    warning = unknown_warning(
+    if warning := unknown_warning(
         r["unknown_tokens"], r["text_tokens"], "tokens of the records"
-    )
-    lines += [f"  WARNING: {warning}"] if warning else []
+    ):
+        lines.append(f"  WARNING: {warning}")
 
     # These are 0 also if the records were read from files, which do not record them.
     if not r["trimmed_tokens"]:

@@ -127,12 +127,7 @@ def create_records(
         The report for each split; empty if the records were already complete.
     """
     job = runner.call(
-        plan_job,
-        config,
-        input_file,
-        tuple(output_files),
-        overwrite,
-        runner.has_local_files,
+        plan_job, config, input_file, output_files, overwrite, runner.has_local_files
     )
     if job is None:
         return {}
@@ -173,8 +168,7 @@ def _create(job: RecordsJob, runner: Runner) -> dict[str, dict[str, Any]]:
     )
 
     # The parts of each shard are joined.
-    stage = partial(stages.assemble_shard, job)
-    runner.run("writing", "examples", stage, shards)
+    runner.run("writing", "examples", partial(stages.assemble_shard, job), shards)
     return runner.call(write_manifest, job, counts, plans)
 
 
@@ -213,10 +207,11 @@ def prepare(
     ]
     runner.run("reading", "bytes", partial(stages.read_segment, job), reading)
 
-    counts: dict[str, np.ndarray] = {}
-    for split in job.shards:
-        paths = job.segment_paths("documents", split)
-        counts[split] = sum(map(shuffling.count_documents, paths), np.zeros(2, int))
+    documents = {split: job.segment_paths("documents", split) for split in job.shards}
+    counts = {
+        split: sum(map(shuffling.count_documents, paths), np.zeros(2, int))
+        for split, paths in documents.items()
+    }
     check_documents(job, counts)
 
     # Documents to rows, which are not masked yet.
@@ -236,9 +231,7 @@ def prepare(
     check_truncation(job, sum(tokens, np.zeros(2, int)))
 
     bins = {
-        split: np.asarray(
-            sum(shuffling.count_bins(shuffling.load_keys(path)) for path in paths)
-        )
+        split: np.asarray(sum(map(shuffling.count_bins, paths)))
         for split, paths in rows.items()
     }
     return counts, bins

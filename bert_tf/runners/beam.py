@@ -116,7 +116,7 @@ def _route(
     """
     path = job.path("rows", split, number)
     rows = shuffling.load_array(f"{path}.rows", stages.row_dtype(job.config))
-    keys = shuffling.load_keys(path)
+    keys = shuffling.load_array(f"{path}.keys", np.uint64)
     for key, part in parts.items():
         mine = shuffling.slice_of_part(keys, part)
         if key[0] == split and (mine.stop > mine.start or number == 0):

@@ -43,10 +43,12 @@ def _local_input_bytes(patterns: str) -> int:
     """
     if not patterns or "://" in patterns:
         return 1 << 40
-    paths = (
-        path for pattern in patterns.split(",") for path in glob.glob(pattern.strip())
+    return sum(
+        os.path.getsize(path)
+        for pattern in patterns.split(",")
+        for path in glob.glob(pattern.strip())
+        if os.path.isfile(path)
     )
-    return sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
 
 
 # A terminal sends these signals to all processes. This process handles them for the
@@ -122,7 +124,6 @@ def _begin(set_up: Callable[[], None]) -> None:
 
 
 def _exit_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
+    if parent := multiprocessing.parent_process():
         parent.join()
         os._exit(1)

@@ -33,7 +33,7 @@ _TRUNCATION_WARNING = 0.25
 def plan_job(
     config: RecordsConfig,
     input_file: str,
-    output_files: tuple[str, ...],
+    output_files: Sequence[str],
     overwrite: bool,
     is_local: bool,
 ) -> RecordsJob | None:
@@ -70,31 +70,27 @@ def plan_job(
         )
         paths = list(formats)
         config = config.with_format_of(formats.values())
-        facts = ((path, *files.size_and_sha256(path)) for path in paths)
-        inputs = [
-            {"path": path, "bytes": size, "sha256": digest}
-            for path, size, digest in facts
-        ]
-        if config.input_format == "auto":
-            inputs = [{**entry, "format": formats[entry["path"]]} for entry in inputs]
+        inputs = []
+        for path, file_format in formats.items():
+            size, digest = files.size_and_sha256(path)
+            inputs.append({"path": path, "bytes": size, "sha256": digest})
+            if config.input_format == "auto":
+                inputs[-1]["format"] = file_format
 
     stem = output_stem(output_files[0])
-    fingerprint = config.fingerprint(vocabulary.sha256, inputs)
-    shards = shard_paths(output_files, config)
-    folder = records_job.work_folder_path(stem, is_local)
     job = RecordsJob(
         config,
         stem,
-        fingerprint=fingerprint,
-        inputs=tuple(inputs),
-        shards=shards,
-        work_folder=folder,
+        fingerprint=config.fingerprint(vocabulary.sha256, inputs),
+        inputs=inputs,
+        shards=shard_paths(output_files, config),
+        work_folder=records_job.work_folder_path(stem, is_local),
     )
 
     _check_output_paths(job, paths, input_file)
     if _is_complete(job):
         if records_job.has_intermediate_files(job):
-            records_job.remove_work_folder(folder)
+            records_job.remove_work_folder(job.work_folder)
         return None
     if not overwrite:
         _check_no_other_records(job)
@@ -199,11 +195,12 @@ def _existing_manifest(job: RecordsJob) -> Manifest:
 def _is_complete(job: RecordsJob) -> bool:
     """Whether an earlier run of this job has written all shards, at these paths."""
     manifest = _existing_manifest(job)
-    is_written = all(map(files.exists, job.output_paths))
-    if manifest.facts.get("fingerprint") != job.fingerprint or not is_written:
-        return False
     listed = map(manifest.find_shard, job.shard_paths)
-    return all(shard is not None and shard.has_recorded_size() for shard in listed)
+    return (
+        all(map(files.exists, job.output_paths))
+        and manifest.facts.get("fingerprint") == job.fingerprint
+        and all(shard is not None and shard.has_recorded_size() for shard in listed)
+    )
 
 
 def _shards_to_remove(job: RecordsJob) -> list[str]:
@@ -296,13 +293,16 @@ def write_manifest(
     """
     config = job.config
     vocabulary = stages.vocabulary(config)
-    is_static = config.masking == "static"
 
     # The statistics of a split are the sum of those of its parts.
     reports = {}
     for split, plan in plans.items():
-        paths = (job.path("part_stats", split, number) for number in range(len(plan)))
-        parts = (stats.Stats.from_arrays(shuffling.load_arrays(path)) for path in paths)
+        parts = (
+            stats.Stats.from_arrays(
+                shuffling.load_arrays(job.path("part_stats", split, number))
+            )
+            for number in range(len(plan))
+        )
         total = sum(parts, stats.Stats.empty(config))
         total.documents, total.sentences = counts[split].tolist()
         reports[split] = total.report()
@@ -315,13 +315,13 @@ def write_manifest(
         "do_lower_case": config.do_lower_case,
         "max_seq_length": config.max_seq_length,
         "max_predictions_per_seq": config.max_predictions_per_seq
-        if is_static
+        if config.masking == "static"
         else None,
         **{
             name: {split: report[name] for split, report in reports.items()}
             for name in ("documents", "sentences", "examples")
         },
-        "inputs": list(job.inputs),
+        "inputs": job.inputs,
     }
 
     # Each planned example must have arrived in a shard, once.

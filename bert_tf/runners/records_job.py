@@ -49,7 +49,7 @@ class RecordsJob:
     config: RecordsConfig
     stem: str
     fingerprint: str
-    inputs: tuple[dict[str, Any], ...]
+    inputs: list[dict[str, Any]]
     shards: dict[str, list[str]]
     work_folder: str
     segment_sizes: tuple[int, ...] = ()
@@ -64,8 +64,9 @@ class RecordsJob:
 
     def segment_paths(self, kind: str, split: str) -> list[str]:
         """Returns the names of the documents or the rows of all segments."""
-        numbers = range(len(self.segment_sizes))
-        return [self.path(kind, split, number) for number in numbers]
+        return [
+            self.path(kind, split, number) for number in range(len(self.segment_sizes))
+        ]
 
     @property
     def manifest_path(self) -> str:
@@ -115,7 +116,7 @@ class RecordsJob:
     @property
     def input_names(self) -> str:
         """Paths of the first inputs, for an error message."""
-        names = [str(entry["path"]) for entry in self.inputs]
+        names = [entry["path"] for entry in self.inputs]
         return ", ".join(names if len(names) < 4 else [*names[:3], "..."])
 
 
@@ -196,9 +197,13 @@ def locked_work_folder(job: RecordsJob) -> Iterator[None]:
 
     # A worker of a killed run on another machine may have made its intermediate folder
     # again.
-    own = re.compile(r"[0-9a-f]{16}|\..*")
     workspace.check_owned(
-        [_LOCK], [n for n in files.list_folder(folder) if not own.fullmatch(n)]
+        [_LOCK],
+        [
+            name
+            for name in files.list_folder(folder)
+            if not re.fullmatch(r"[0-9a-f]{16}|\..*", name)
+        ],
     )
 
     with workspace.locked(f"Another process is writing {job.stem}."):

@@ -46,8 +46,9 @@ class Part:
     rows: int
 
 
-def count_bins(keys: np.ndarray) -> np.ndarray:
-    """Returns the number of keys in each bin, int64 [2**20]."""
+def count_bins(path: str) -> np.ndarray:
+    """Returns the number of rows in each bin that `save_rows` wrote: int64 [2**20]."""
+    keys = load_array(f"{path}.keys", np.uint64)
     return np.bincount(
         (keys >> np.uint64(_BIN_SHIFT)).astype(np.int64), minlength=1 << _BIN_BITS
     )
@@ -69,15 +70,10 @@ def plan_parts(bins: np.ndarray, shards: int, row_bytes: int) -> list[Part]:
         last = total * (shard + 1) // shards
         for start in range(first, max(last, first + 1), size):
             rows = min(size, last - start)
-            low = int(np.searchsorted(before, start, "right")) - 1
-            high = (
-                int(np.searchsorted(before, max(start + rows - 1, start), "right")) - 1
-            )
-            parts.append(
-                Part(
-                    shard, low, last_bin=high, skip=start - int(before[low]), rows=rows
-                )
-            )
+            ends = [start, max(start + rows - 1, start)]
+            low, high = (np.searchsorted(before, ends, "right") - 1).tolist()
+            skip = start - int(before[low])
+            parts.append(Part(shard, low, last_bin=high, skip=skip, rows=rows))
     return parts
 
 
@@ -107,7 +103,7 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
     [2], the sum of `count_tokens`).
     """
     keys = bytearray()
-    tokens: np.ndarray = np.zeros(2, np.int64)
+    tokens = np.zeros(2, np.int64)
     with (
         files.atomic_replace(path + ".rows") as temporary,
         files.open_binary(temporary, "wb") as file,
@@ -124,11 +120,6 @@ def count_tokens(rows: np.ndarray) -> np.ndarray:
     """Returns the numbers of tokens that truncation kept and removed: int64 [2]."""
     kept = rows["length_a"].sum(dtype=np.int64) + rows["length_b"].sum(dtype=np.int64)
     return np.array([kept, rows["trimmed"].sum(dtype=np.int64)])
-
-
-def load_keys(path: str) -> np.ndarray:
-    """Returns the keys that `save_rows` wrote: uint64 [N], ascending."""
-    return load_array(f"{path}.keys", np.uint64)
 
 
 def load_array(path: str, dtype: type | np.dtype) -> np.ndarray:

@@ -107,12 +107,12 @@ def read_segment(job: RecordsJob, number: int, segment: Segment) -> None:
 def pair_segment(job: RecordsJob, split: str, number: int) -> None:
     """Pairs the documents of a segment and writes `rows-<split>-<number>`."""
     pool = sentence_pairs.pool_segments(job.config, number, job.segment_sizes)
-    paths = [job.path("documents", split, segment) for segment in (number, *pool)]
-    parts = [Documents(**shuffling.load_arrays(path)) for path in paths]
-    documents = Documents.joined(parts)
-    count = len(parts[0])
+    parts = [
+        Documents(**shuffling.load_arrays(job.path("documents", split, segment)))
+        for segment in (number, *pool)
+    ]
     rows = sentence_pairs.paired_rows(
-        job.config, documents, count, vocabulary(job.config)
+        job.config, Documents.joined(parts), len(parts[0]), vocabulary(job.config)
     )
     shuffling.save_rows(job.path("rows", split, number), rows)
 

@@ -125,8 +125,8 @@ def _check_config(config: SampleDataConfig) -> None:
     check_between(0.001, 0.5, config, "heldout_fraction")
     check_between(1, 256, config, "num_workers")
     check_at_least(0, config, "max_documents")
-    check_output_folder(config.output_dir, STATS)
     folder = config.output_dir
+    check_output_folder(folder, STATS)
     if not files.list_folder(folder):
         return
     if not config.overwrite:
@@ -181,15 +181,18 @@ def _data_files(by_part: dict[str, list[Document]], seed: int) -> Iterator[Outpu
         rows = classification_rows(documents, _MAX_PER_LABEL[part], seed)
         # The format of GLUE's files: separated by tabs, without quotes.
         lines = ("\t".join(row) + "\n" for row in [CLASSIFICATION_COLUMNS, *rows])
-        labels = Counter(f"label {label}" for _, label in rows)
-        counts = {"examples": len(rows), **labels}
+        counts = {
+            "examples": len(rows),
+            **Counter(f"label {label}" for _, label in rows),
+        }
         yield OutputFile(f"classification/{part}.tsv", "".join(lines), counts)
 
 
 def _corpus_text(documents: Sequence[Document]) -> str:
     """Returns one sentence per line, and a blank line after each document."""
-    blocks = ("".join(f"{s.text}\n" for s in document.texts) for document in documents)
-    return "".join(f"{block}\n" for block in blocks)
+    return "".join(
+        "".join(f"{s.text}\n" for s in document.texts) + "\n" for document in documents
+    )
 
 
 def _counts(documents: Sequence[Document]) -> dict[str, int]:

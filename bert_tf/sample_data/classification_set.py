@@ -45,8 +45,8 @@ def classification_rows(
             for origin, passage in distinct_passages.values()
             if origin == library
         ]
-        selected = rng.sample(passages, min(per_label, len(passages)))
-        rows += [(passage, label) for passage in selected]
+        for passage in rng.sample(passages, min(per_label, len(passages))):
+            rows.append((passage, label))
     rng.shuffle(rows)
     return rows
 
@@ -56,12 +56,11 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
     Two runs are never joined, so every n-gram of a passage also occurs in the document.
     """
-    texts = [sentence.text for sentence in document.texts]
     for names_library, run in itertools.groupby(
-        texts, lambda s: bool(LIBRARY_NAMES.search(s))
+        document.texts, lambda s: bool(LIBRARY_NAMES.search(s.text))
     ):
         if not names_library:
-            yield list(run)
+            yield [sentence.text for sentence in run]
 
 
 def _passages(sentences: Sequence[str]) -> Iterator[str]:

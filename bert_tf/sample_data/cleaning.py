@@ -315,10 +315,10 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
             yield GAP, False
         elif match["role"]:
             yield _role_text(match["role"], match["target"])
-        elif match["literal"] or match["quoted"]:
-            yield _literal(match["literal"] or match["quoted"])
-        elif match["label"] or match["bold"] or match["italic"]:
-            yield from _pieces(match["label"] or match["bold"] or match["italic"])
+        elif literal := match["literal"] or match["quoted"]:
+            yield _literal(literal)
+        elif content := match["label"] or match["bold"] or match["italic"]:
+            yield from _pieces(content)
         elif match["link"]:
             yield match["link"], False
     yield text[end:], False

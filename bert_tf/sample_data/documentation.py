@@ -98,10 +98,10 @@ def _installed() -> dict[str, importlib.metadata.Distribution]:
 
 def library_versions() -> dict[str, str]:
     """Returns the versions of Python and of the distributions, by name."""
-    installed = {
-        name: distribution.version for name, distribution in _installed().items()
-    }
-    return {PYTHON: platform.python_version(), **installed}
+    versions = {PYTHON: platform.python_version()}
+    for name, distribution in _installed().items():
+        versions[name] = distribution.version
+    return versions
 
 
 def list_source_files() -> list[SourceFile]:
@@ -166,8 +166,7 @@ def read_source_file(file: SourceFile) -> list[Document]:
         return []
     documents = []
     for text in find_docstrings(tree, is_topics=file.name == _TOPICS):
-        paragraphs = extract_prose(text) if len(text) >= _MIN_CHARACTERS else ()
-        if paragraphs:
+        if len(text) >= _MIN_CHARACTERS and (paragraphs := extract_prose(text)):
             documents.append(Document(file.library, paragraphs))
     return documents
 
@@ -200,9 +199,10 @@ def find_docstrings(node: ast.AST, is_topics: bool = False) -> Iterator[str]:
 def _attached_docstring(call: ast.Call) -> Iterator[str]:
     if ast.unparse(call.func).rpartition(".")[2] != "add_newdoc":
         return
-    constants = [
-        node.value for node in ast.walk(call) if isinstance(node, ast.Constant)
-    ]
-    *names, text = [value for value in constants if isinstance(value, str)] or [""]
+    *names, text = [
+        node.value
+        for node in ast.walk(call)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ] or [""]
     if names:
         yield text

@@ -20,10 +20,12 @@ def split_into_sentences(documents: Sequence[Document]) -> list[Document]:
     TensorFlow Text's `StateBasedSentenceBreaker` splits at every full stop. Full stops
     in names, numbers and abbreviations are therefore replaced before the text is split.
     """
-    paragraphs = [paragraph for document in documents for paragraph in document.texts]
-    positions = iter(
-        _sentence_positions([_mask_dots(paragraph.text) for paragraph in paragraphs])
-    )
+    texts = [
+        _mask_dots(paragraph.text)
+        for document in documents
+        for paragraph in document.texts
+    ]
+    positions = iter(_sentence_positions(texts))
     return [
         dataclasses.replace(document, texts=_sentences(document.texts, positions))
         for document in documents

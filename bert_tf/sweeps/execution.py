@@ -27,6 +27,7 @@ def execute(
     best run keeps its weights.
     """
     failed: dict[PlannedRun, str] = {}
+    runs = plan.runs()
     with store.locked() as lock:
         # Nothing is written if the program refuses a value.
         _check_values(plan, store.unchecked(), parallel)
@@ -35,23 +36,22 @@ def execute(
         finished = store.results()
         if finished:
             _LOGGER.info(
-                "%d of %d runs are finished already.", len(finished), len(plan.runs())
+                "%d of %d runs are finished already.", len(finished), len(runs)
             )
         store.remove_weights()
 
-        commands = {
-            run: plan.command(run) for run in plan.runs() if run not in finished
-        }
+        commands = {run: plan.command(run) for run in runs if run not in finished}
         inherited = [] if lock is None else [lock]
         ends = run_commands(commands, store.log, parallel, inherited)
         with contextlib.closing(ends):
             for number, (run, error) in enumerate(ends, len(finished) + 1):
-                text = f"{number} of {len(plan.runs())}: {run.name}"
+                text = f"{number} of {len(runs)}: {run.name}"
                 # A run that wrote its result has succeeded, whatever its exit code.
                 result = dev_split.read_result(plan.folder(run))
                 if result is None:
-                    error = error or "the program computed no metric on the dev split"
-                    failed[run] = error
+                    failed[run] = (
+                        error or "the program computed no metric on the dev split"
+                    )
                     _LOGGER.warning(
                         "warning: %s failed: %s (%s)", text, failed[run], store.log(run)
                     )
@@ -71,11 +71,10 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
         _LOGGER.info("Checking the flags and the values of the grid.")
 
     first = {name: values[0] for name, values in plan.grid.items()}
-    # Of the first values, only one run is needed.
-    cells = dict.fromkeys(
-        tuple({**first, name: value}.items()) for name, value in pairs
+    runs = (
+        PlannedRun(tuple({**first, name: value}.items()), 1) for name, value in pairs
     )
-    runs = (PlannedRun(cell, 1) for cell in cells)
+    # Of the first values, only one run is needed: a dict has equal keys once.
     commands = {run: [*plan.command(run), "--check_only=true"] for run in runs}
 
     with files.temporary_folder() as folder:

@@ -104,13 +104,12 @@ class Plan:
 
     def command(self, run: PlannedRun) -> list[str]:
         """Returns the words of the command of a run."""
-        grid_flags = [f"--{name}={value}" for name, value in run.values]
         return [
             sys.executable,
             "-m",
             f"bert_tf.run_scripts.{self.program}",
             *self.flags,
-            *grid_flags,
+            *(f"--{name}={value}" for name, value in run.values),
             f"--seed={run.seed}",
             f"--output_dir={self.folder(run)}",
         ]
@@ -169,8 +168,11 @@ def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, 
         )
 
     # Neither what the sweep sets nor what is in the grid.
-    words = (word for word in command[1:] if word.startswith("-"))
-    names = {word.lstrip("-").partition("=")[0] for word in words}
+    names = {
+        word.lstrip("-").partition("=")[0]
+        for word in command[1:]
+        if word.startswith("-")
+    }
     for name in sorted(names & (_OWN.keys() | grid.keys())):
         reason = _OWN.get(name, "it is in the grid")
         raise InputError(f"--{name} cannot be given after --: {reason}.")

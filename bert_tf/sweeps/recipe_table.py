@@ -25,8 +25,10 @@ def metrics_of(run: str) -> dict[str, float]:
         path = os.path.join(run, name)
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
-                pairs = (line.split(" = ") for line in file if " = " in line)
-                metrics.update({key: float(value) for key, value in pairs})
+                for line in file:
+                    if " = " in line:
+                        key, value = line.split(" = ")
+                        metrics[key] = float(value)
     return metrics
 
 

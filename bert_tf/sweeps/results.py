@@ -49,9 +49,9 @@ class Cell:
             "mean": statistics.fmean(finite),
             "best": self.runs[best_run(self.runs)].value,
         }
-        return (
-            {**figures, "std": statistics.stdev(finite)} if len(finite) > 1 else figures
-        )
+        if len(finite) > 1:
+            figures["std"] = statistics.stdev(finite)
+        return figures
 
     def row(self, decimals: int) -> dict[str, str]:
         """Returns the texts of the row, by column."""
@@ -165,8 +165,12 @@ def write_hparams_page(
                 for name, text in cell.values
             }
             group = " ".join(f"{name}={text}" for name, text in cell.values)
-            counts = {"failed": cell.failed, "degenerate": len(cell.degenerate)}
-            shared = {"std": 0.0, **cell.statistics(), **counts}
+            shared = {
+                "std": 0.0,
+                **cell.statistics(),
+                "failed": cell.failed,
+                "degenerate": len(cell.degenerate),
+            }
             shared.pop("mean", None)  # the page shows the mean of each metric
             for run, result in cell.runs.items():
                 scalars = {result.metric: result.value, **shared}

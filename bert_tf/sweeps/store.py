@@ -109,8 +109,8 @@ class SweepStore:
         """
         self._saved = {
             "program": self._plan.program,
-            "flags": list(self._plan.flags),
-            "grid": [[name, list(values)] for name, values in self._plan.grid.items()],
+            "flags": self._plan.flags,
+            "grid": list(self._plan.grid.items()),
             "seeds": self._plan.seeds,
             "keep_all": keep_all or bool(self._saved.get("keep_all")),
         }
@@ -126,11 +126,11 @@ class SweepStore:
 
     def results(self) -> dict[PlannedRun, DevResult]:
         """Returns the results of the runs that have finished, in the planned order."""
-        pairs = (
-            (run, dev_split.read_result(self._plan.folder(run)))
+        return {
+            run: result
             for run in self._plan.runs()
-        )
-        return {run: result for run, result in pairs if result is not None}
+            if (result := dev_split.read_result(self._plan.folder(run)))
+        }
 
     def remove_weights(self) -> None:
         """Removes the weights of finished runs except the best, unless all are kept."""

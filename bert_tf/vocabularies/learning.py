@@ -120,12 +120,12 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     if not config.max_characters and len(subwords) < config.num_learned:
         # Fill the free entries with rarer characters, and with subwords that contain
         # these.
-        entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
+        entries = config.num_learned - len(subwords) + _entries(ranked)[number - 1]
         if (more := _num_fitting(ranked, entries)) > number:
             subwords, added = _collect(counts, ranked[:more], config)
 
     missing = config.num_learned - len(subwords)
-    uncovered = dict(ranked).keys() - set(subwords)
+    uncovered = dict(ranked).keys() - subwords
     return LearnedVocabulary(
         _special_tokens(config.num_unused_tokens + missing) + subwords,
         missing,
@@ -203,9 +203,7 @@ def _most_frequent(
         config.max_words, candidates, key=lambda item: (-item[1], item[0])
     )
     parts = np.cumsum([len(word) * (len(word) + 1) // 2 for word, _ in words])
-    words = words[
-        : int(np.searchsorted(parts, _PARTS_PER_WORD * config.max_words, "right"))
-    ]
+    words = words[: np.searchsorted(parts, _PARTS_PER_WORD * config.max_words, "right")]
     in_words = {character for word, _ in words for character in word}
     return words + [
         (character, 1) for character, _ in ranked if character not in in_words

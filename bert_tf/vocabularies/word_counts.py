@@ -28,8 +28,8 @@ class WordCounts:
     """
 
     words: collections.Counter[str]
-    invalid_lines: int = 0
-    first_invalid: str = ""
+    invalid_lines: int
+    first_invalid: str
 
     @property
     def warning(self) -> str:

@@ -79,7 +79,7 @@ class DistributionCheck:
         self._wrong_counts = dict.fromkeys(_ROUNDING, 0)
         self._labels, self._random_tokens = np.zeros((2, vocabulary.size))
         self._positions, self._expected_positions = np.zeros((2, length))
-        self._record_hashes = np.zeros(0, np.uint64)
+        self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
         """Adds a batch of records that break no rule of `record_rules`."""

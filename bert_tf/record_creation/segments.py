@@ -172,7 +172,7 @@ def split_sentences(paragraphs: Sequence[str], documents: np.ndarray) -> Block:
     spaced = [_LONG_SPACE.sub(" ", paragraph) for paragraph in paragraphs]
     sentences = tf_text.StateBasedSentenceBreaker().break_sentences(spaced)
     texts = [text.decode("utf-8").strip() for text in sentences.flat_values.numpy()]
-    numbers = np.repeat(documents, sentences.row_lengths().numpy())
+    numbers: np.ndarray = np.repeat(documents, sentences.row_lengths().numpy())
     keep = np.array([bool(text) for text in texts])
     return [text for text in texts if text], numbers[keep]
 
@@ -237,8 +237,8 @@ class Documents:
         """Returns the documents for which `keep`, bool [D], is true."""
         per_document = np.diff(self.documents)
         per_sentence = np.diff(self.sentences)
-        sentences = np.repeat(keep, per_document)
-        tokens = np.repeat(sentences, per_sentence)
+        sentences: np.ndarray = np.repeat(keep, per_document)
+        tokens: np.ndarray = np.repeat(sentences, per_sentence)
         return Documents(
             self.tokens[tokens],
             offsets(per_sentence[sentences]),

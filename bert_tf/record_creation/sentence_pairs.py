@@ -118,7 +118,7 @@ def pair_documents(
 
     # The arrays below have an entry for each sentence at which a chunk could start.
     sentence = np.arange(last[-1])
-    document = np.repeat(np.arange(pool_start), last - first)
+    document: np.ndarray = np.repeat(np.arange(pool_start), last - first)
     index_in_document = sentence - first[document]
     keys = random_draws.derive_keys(
         document_keys[document], Purpose.SENTENCE, index_in_document
@@ -154,7 +154,9 @@ def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndar
     is_short = (
         random_draws.uniform(document_keys, Purpose.IS_SHORT) < config.short_seq_prob
     )
-    short = 2 + random_draws.integers(document_keys, Purpose.SHORT_LENGTH, longest - 1)
+    short: np.ndarray = 2 + random_draws.integers(
+        document_keys, Purpose.SHORT_LENGTH, longest - 1
+    )
     return np.where(is_short, short, longest)
 
 
@@ -247,7 +249,7 @@ def _draw_other(
         others = np.maximum(len(pool) - inside, 1)
         index = random_draws.integers(keys, Purpose.OTHER_DOCUMENT, others)
         return np.minimum(index + (inside & (index >= self_index)), len(pool) - 1)
-    drawn = np.zeros(len(keys), np.int64)
+    drawn: np.ndarray = np.zeros(len(keys), np.int64)
     rows = np.arange(len(keys))
     for attempt in range(_OTHER_DOCUMENT_TRIES):
         attempt_keys = random_draws.derive_keys(
@@ -336,21 +338,21 @@ def _copy_tokens(
     for name in ("key", "trimmed", "length_a", "length_b", "random_next"):
         out[name] = spans[name]
 
-    column = np.arange(config.max_seq_length, dtype=np.int32)
+    column: np.ndarray = np.arange(config.max_seq_length, dtype=np.int32)
     start_a = spans["start_a"]
     length_a = spans["length_a"]
-    first_sep = (length_a + 1).astype(np.int32)[:, None]
+    first_sep: np.ndarray = (length_a + 1).astype(np.int32)[:, None]
     # Column c holds token start_a + c - 1 in A, and start_b + c - (length_a + 2) in B.
     jump = (spans["start_b"] - length_a - 1 - start_a).astype(np.int32)[:, None]
     source = (column > first_sep) * jump
     source += column + (start_a - 1).astype(np.int32)[:, None]
-    ids = tokens.take(source, mode="clip")
+    ids: np.ndarray = tokens.take(source, mode="clip")
 
     # [CLS], and [SEP] after A and after B. What follows is padding.
     rows = np.arange(len(ids))
     ids[:, 0] = vocabulary.cls_id
     ids[rows, length_a + 1] = vocabulary.sep_id
-    end = length_a + 2
+    end: np.ndarray = length_a + 2
     if config.paired:
         end = end + spans["length_b"] + 1
         ids[rows, end - 1] = vocabulary.sep_id

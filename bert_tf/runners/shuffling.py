@@ -103,7 +103,7 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
     [2], the sum of `count_tokens`).
     """
     keys = bytearray()
-    tokens = np.zeros(2, np.int64)
+    tokens: np.ndarray = np.zeros(2, np.int64)
     with (
         files.atomic_replace(path + ".rows") as temporary,
         files.open_binary(temporary, "wb") as file,

@@ -117,7 +117,7 @@ def _tokenized(
     """Returns ids, ragged [N, None]; numbers of pieces, [N]; whether words are [UNK], bool [N]."""
     ids = tokenizer.tokenize(words)
     lengths = ids.row_lengths().numpy()
-    unknown = np.zeros(len(words), bool)
+    unknown: np.ndarray = np.zeros(len(words), bool)
     unknown[ids.value_rowids().numpy()[ids.values.numpy() == tokenizer.unk_id]] = True
     return ids, lengths, unknown
 

@@ -72,7 +72,10 @@ class Stats:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Stats":
         """Restores the counts from the array of each attribute."""
-        return cls(**{k: v if v.ndim else v.item() for k, v in arrays.items()})
+        values: dict[str, Any] = {
+            k: v if v.ndim else v.item() for k, v in arrays.items()
+        }
+        return cls(**values)
 
     def report(self) -> dict[str, Any]:
         """Returns the content of stats.json: counts, and shares in [0, 1]."""

@@ -208,7 +208,7 @@ def prepare(
     runner.run("reading", "bytes", partial(stages.read_segment, job), reading)
 
     documents = {split: job.segment_paths("documents", split) for split in job.shards}
-    counts = {
+    counts: dict[str, Any] = {
         split: sum(map(shuffling.count_documents, paths), np.zeros(2, int))
         for split, paths in documents.items()
     }

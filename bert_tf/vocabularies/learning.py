@@ -120,7 +120,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
     if not config.max_characters and len(subwords) < config.num_learned:
         # Fill the free entries with rarer characters, and with subwords that contain
         # these.
-        entries = config.num_learned - len(subwords) + _entries(ranked)[number - 1]
+        entries = config.num_learned - len(subwords) + int(_entries(ranked)[number - 1])
         if (more := _num_fitting(ranked, entries)) > number:
             subwords, added = _collect(counts, ranked[:more], config)
 

@@ -20,8 +20,8 @@ from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
 
 flags.DEFINE_bool("overwrite", False, "")
-config_flags.define_path("input_file", None, "")
-config_flags.define_path("input_dirs", None, "", is_list=True)
+config_flags.define_path("input_file", "")
+config_flags.define_path("input_dirs", "", is_list=True)
 flags.DEFINE_string("text", None, "")
 
 def main():

@@ -51,7 +51,7 @@ def measure(pretrained, task, location, length, batch_size, precision, folder):
     tokenizer = pretrained.tokenizer
     task = task.prepare(TaskInputs(location, PHASES, tokenizer, length))
     config = bert_tf.FineTuningConfig(max_seq_length=length)
-    data = RunData(task, location, tokenizer, config, PHASES, folder)
+    data = RunData(task, location, tokenizer, config, PHASES, folder).read()
     data.write_all_records()
     records = data.splits["train"][0].records
     training = bert_tf.TrainingConfig(

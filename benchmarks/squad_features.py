@@ -54,7 +54,7 @@ tokenizer = BertTokenizer(vocab_file)
 data = RunData(
     SquadTask(tokenizer, WindowSettings(int(stride))), DataLocation(train_file=train_file),
     tokenizer, FineTuningConfig(max_seq_length=int(length)), RunPhases(True, False, False), folder,
-)
+).read()
 data.write_all_records()
 print(data.splits["train"][0].num_examples, len(data.splits["train"][0].records))
 """

@@ -53,4 +53,4 @@ def run_data(
         phases,
         str(folder / "out"),
         unlabelled_file,
-    )
+    ).read()

@@ -235,7 +235,7 @@ def _read_data(
         folder=model.output_dir or "",
         unlabelled_file=plain(distillation.unlabelled_file) if distillation else None,
     )
-    return data, teacher
+    return data.read(), teacher
 
 
 def _with_steps(settings: RunSettings, data: RunData) -> RunSettings:

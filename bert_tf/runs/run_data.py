@@ -60,23 +60,18 @@ class SplitData:
 class RunData:
     """The splits that the phases of a run need.
 
-    The constructor reads the examples of each split once, and holds none of them in
-    memory. Their records stay in a temporary folder until `write_all_records` moves
-    them, so that a malformed file causes an error before anything in `folder` changes.
+    `read` reads the examples of each split once, and holds none of them in memory.
+    Their records stay in a temporary folder until `write_all_records` moves them, so
+    that a malformed file causes an error before anything in `folder` changes.
 
     Attributes:
         folder: The folder for the record files. A complete record file in it with the
             same content is used again, and its split is not read.
         unlabelled_file: See `DistillationConfig`; its examples are the last ones of the
             train split.
-        splits: The splits of each kind, by kind.
-        label_weights: See `class_weights.weights_of_label_ids`; None without class
-            weights or training.
-
-    Raises:
-        InputError: A data file is missing or malformed or has the name of an output
-            file, a split is empty, the class weights do not fit the task, or the
-            temporary folder is full.
+        splits: After `read`, the splits of each kind, by kind.
+        label_weights: After `read`, see `class_weights.weights_of_label_ids`; None
+            without class weights or training.
     """
 
     task: Task
@@ -87,7 +82,14 @@ class RunData:
     folder: str
     unlabelled_file: str | None = None
 
-    def __post_init__(self) -> None:
+    def read(self) -> "RunData":
+        """Reads the splits, and returns this object.
+
+        Raises:
+            InputError: A data file is missing or malformed or has the name of an output
+                file, a split is empty, the class weights do not fit the task, or the
+                temporary folder is full.
+        """
         task = self.task
         self._temporary = temporary_folder("bert_tf-records-")
         weights = self.config.class_weights if self.phases.train else None
@@ -115,7 +117,7 @@ class RunData:
         self._fingerprints = {
             each.name: each.source.fingerprint() for each in all_splits
         }
-        read = {split: self._read(split) for split in dict.fromkeys(all_splits)}
+        read = {split: self._read_split(split) for split in dict.fromkeys(all_splits)}
         self.splits = {
             kind: [read[split] for split in splits_of_kind[kind]] for kind in KINDS
         }
@@ -126,6 +128,7 @@ class RunData:
             self.label_weights = weights_of_label_ids(
                 task, weights, records, self.sizes
             )
+        return self
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -235,7 +238,7 @@ class RunData:
             counts[WITHOUT_LABELS] = unlabelled
         return dataclasses.replace(encoded, counts=counts)
 
-    def _read(self, split: Split) -> SplitData:
+    def _read_split(self, split: Split) -> SplitData:
         """Reads a split, and writes its records to a temporary folder if necessary."""
         key = self._key(split)
         path = self._path(split)

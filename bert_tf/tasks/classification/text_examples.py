@@ -217,19 +217,19 @@ class LabelParser:
         if not isinstance(value, (list, tuple)):
             column = f"{place}: column {self._column!r}"
             text = text_of(value, column).strip()
-            is_list = _LIST.fullmatch(text)
+            is_list = _LIST.fullmatch(text) is not None
             is_other = not is_list and _OTHER_LIST.fullmatch(text)
             if is_other or _INDICATORS.fullmatch(text):
                 raise ListError(f"{column} has {text[:60]!r}. {_LISTS}")
-            items = [*map(_unquoted, _ITEM.findall(text))] if is_list else None
-            has_lists = items is not None if text else has_lists
+            has_lists = is_list if text else has_lists
             if self._has_lists not in (None, has_lists):
                 raise ListError(
                     f"{column} has {text[:60]!r}, and the labels before it are "
                     f"{'no ' if has_lists else ''}lists. {_LISTS}"
                 )
-            value = items
-            if items is None:
+            if is_list:
+                value = map(_unquoted, _ITEM.findall(text))
+            else:
                 value = filter(None, map(str.strip, text.split(self._separator)))
         labels = tuple(dict.fromkeys(self._one_label(part, place) for part in value))
         self._has_lists = has_lists

@@ -68,10 +68,8 @@ def encode(
     owner = _owners(texts, windows)
 
     # Windows without labels give no record.
-    used: np.ndarray = np.zeros(len(windows.example), bool)
-    used[owner] = True
+    used, owner = np.unique(owner, return_inverse=True)
     windows = _Windows(windows.example[used], windows.start[used], windows.end[used])
-    owner = (np.cumsum(used) - 1)[owner]
     per_example = np.bincount(windows.example, minlength=len(examples))
     columns = _inputs(texts.pieces.ids, windows, tokenizer, max_seq_length)
 
@@ -242,13 +240,11 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
         own = slice(first_window[example], first_window[example] + num_windows[example])
         starts = windows.start[own]
         lengths = windows.end[own] - starts
-        first = int(np.searchsorted(texts.word_example, example))
-        words = slice(first, int(np.searchsorted(texts.word_example, example + 1)))
+        words = slice(*np.searchsorted(texts.word_example, [example, example + 1]))
         places = texts.first_piece[words]
 
         for window, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            first = int(np.searchsorted(places, start))
-            inside = slice(first, int(np.searchsorted(places, start + length)))
+            inside = slice(*np.searchsorted(places, [start, start + length]))
             near = slice(max(0, window - _NEAREST), window + _NEAREST + 1)
             best = has_max_context(starts[near], lengths[near], window - near.start)
             chosen = owner[words][inside]  # a view

@@ -32,7 +32,7 @@ class AnswerMetrics:
         # For each question in version 2.0: EM and F1 of the prediction, EM and F1 of the
         # best answer other than "", the null score difference, whether there is such an
         # answer, and whether the question has an answer. In version 1.1, EM and F1.
-        self._rows: list[tuple[float, ...]] = []
+        self._rows: list[list[float]] = []
         self._num_unknown = self._num_without_blanks = 0
         with_negative = settings.version_2_with_negative
         f1 = squad_metrics.f1_with_negative if with_negative else squad_metrics.f1
@@ -51,13 +51,11 @@ class AnswerMetrics:
             self._num_unknown += 1
             return
 
-        texts = [predicted]
-        others = list[float]()
+        row = self.em_and_f1(example, predicted)
         if self._settings.version_2_with_negative:
-            texts.append(best_text)
-            others = [null_diff, bool(best_text), bool(example.answers)]
-        em_f1 = [value for text in texts for value in self.em_and_f1(example, text)]
-        self._rows.append((*em_f1, *others))
+            row += self.em_and_f1(example, best_text)
+            row += [null_diff, bool(best_text), bool(example.answers)]
+        self._rows.append(row)
 
     def em_and_f1(self, example: SquadExample, text: str) -> list[float]:
         """Returns EM and F1, from 0 to 1, of a question with known answers."""

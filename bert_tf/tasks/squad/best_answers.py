@@ -173,9 +173,10 @@ class AnswerFinder:
         context = self._context(example)
         all_spans: list[np.ndarray] = [np.zeros(0, _SPAN)]
         if outputs:
-            offset = int(outputs[0]["segment_ids"].argmax())
+            segment_ids = outputs[0]["segment_ids"]
+            offset = int(segment_ids.argmax())
             # Only the last window can be shorter than the first one.
-            room = int(outputs[0]["segment_ids"].sum()) - 1
+            room = int(segment_ids.sum()) - 1
             starts, lengths = windows(len(context.pieces.ids), room, self._doc_stride)
 
         for number, output in enumerate(outputs):
@@ -209,8 +210,7 @@ class AnswerFinder:
         order = np.argsort(-scores, kind="stable")
         has_null = self._settings.version_2_with_negative
 
-        for span in spans[order].tolist():
-            window, start, end, first, start_logit, end_logit = span
+        for window, start, end, first, start_logit, end_logit in spans[order].tolist():
             if has_null and null.score > start_logit + end_logit:
                 yield null
                 has_null = False
@@ -346,8 +346,7 @@ def final_text(predicted: str, original: str, normalized: str) -> str:
     start = normalized.find(predicted)
     if start < 0 or not predicted:
         return original
-    spaces = normalized.count(" ")
-    if len(original) - original.count(" ") != len(normalized) - spaces:
+    if len(original) - original.count(" ") != len(normalized) - normalized.count(" "):
         return original
 
     # Both texts have the same characters, apart from spaces.

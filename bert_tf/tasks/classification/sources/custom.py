@@ -88,7 +88,7 @@ class CustomReader(SplitReader):
 
     columns: TextColumns
     labels: tuple[str, ...] | None
-    task_type: str = "classification"
+    task_type: str
 
     def prepare(
         self, task: ClassificationTask, inputs: TaskInputs

@@ -6,6 +6,7 @@ Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` formats tables for r
 import contextlib
 import csv
 import dataclasses
+import functools
 import itertools
 import os
 import re
@@ -140,16 +141,13 @@ def column_values(
     has_names = form.header and form.ending_of(path) in (".csv", ".tsv")
     remedy = remedy or (_FIRST_LINE if has_names else _EXISTING)
 
-    def check(place: str, existing: Collection[str]) -> None:
-        check_columns(
-            place,
-            existing,
-            columns=columns,
-            optional=optional,
-            parameters=parameters,
-            remedy=remedy,
-        )
-
+    check = functools.partial(
+        check_columns,
+        columns=columns,
+        optional=optional,
+        parameters=parameters,
+        remedy=remedy,
+    )
     only = None if with_row else columns
     for number, row in rows(
         path,

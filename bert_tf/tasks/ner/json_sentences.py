@@ -159,7 +159,7 @@ def _find_words(
     # The pieces that start a word, and the place of each text among them.
     splits = ids.row_splits.numpy()
     first = np.flatnonzero(starts_word[ids.values.numpy()])
-    places = [int(np.searchsorted(first, split)) for split in splits]
+    places = np.searchsorted(first, splits).tolist()
 
     all_spans = []
     for row, end in enumerate(splits[1:].tolist()):
@@ -209,19 +209,19 @@ class _Line:
 
         # A tag for each word; only a file to predict may have none.
         tags = self._list_of_texts("tags")
-        known_tags = None
-        if tags is None and self.needs_tags:
-            raise InputError(
-                f"{self.place} has no tags, which this split needs: {self._keys}"
-            )
-        if tags is not None:
-            if len(tags) != len(words):
-                raise MalformedSentenceError(
-                    f"{self.place} has {len(words)} words and {len(tags)} tags. "
-                    "Write a tag for each word."
+        if tags is None:
+            if self.needs_tags:
+                raise InputError(
+                    f"{self.place} has no tags, which this split needs: {self._keys}"
                 )
-            known_tags = tuple(read_tag(tag, self.notation, self.place) for tag in tags)
-        return tuple(words), known_tags
+            return tuple(words), None
+        if len(tags) != len(words):
+            raise MalformedSentenceError(
+                f"{self.place} has {len(words)} words and {len(tags)} tags. Write a tag "
+                "for each word."
+            )
+        known_tags = (read_tag(tag, self.notation, self.place) for tag in tags)
+        return tuple(words), tuple(known_tags)
 
     def _list_of_texts(self, key: str) -> list[str] | None:
         """Returns the value of a key, or None if it is missing or null."""

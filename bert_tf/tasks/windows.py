@@ -5,7 +5,7 @@ number of words in the functions about words, and else of windows of a text.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +28,8 @@ class Pieces:
 
     def words(self) -> np.ndarray:
         """Returns the index of the word of each piece: int64 [T]."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
+        words, _ = group_and_place(np.diff(self.first))
+        return words
 
     def is_empty(self) -> np.ndarray:
         """Returns which words have no piece, such as words of control characters: bool [W]."""
@@ -42,10 +43,9 @@ class Pieces:
 
 
 def tokenize_words(
-    contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenizer"
+    contexts: Collection[tuple[str, ...]], tokenizer: "BertTokenizer"
 ) -> list[Pieces]:
     """Tokenizes contexts word by word; each different word is tokenized once."""
-    contexts = list(contexts)
     all_pieces = tokenize_sequence(
         [word for words in contexts for word in words], tokenizer
     )

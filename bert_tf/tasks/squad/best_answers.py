@@ -121,6 +121,8 @@ class Context:
         self.words = words
         self._tokenizer = tokenizer
         (self.pieces,) = tokenize_words([words], tokenizer)
+        vocabulary = tokenizer.vocabulary
+        self._tokens = [vocabulary[piece] for piece in self.pieces.ids.tolist()]
         self._word_of_piece = self.pieces.words().tolist()
 
     @functools.cached_property
@@ -128,15 +130,17 @@ class Context:
         rows = self._tokenizer.words(list(self.words)).to_list()
         return [b" ".join(row).decode() for row in rows]
 
-    def text(self, first: int, last: int, tokens: Sequence[str]) -> str:
-        """Returns the original text of the pieces from `first` to `last`, which are `tokens`."""
+    def text(self, first: int, last: int) -> str:
+        """Returns the original text of the pieces from `first` to `last`."""
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
+        tokens = self._tokens[first : last + 1]
         joined = " ".join(tokens).replace(" ##", "").replace("##", "")
         normalized = " ".join(filter(None, self._normalized[begin:end]))
         original = " ".join(self.words[begin:end])
         return final_text(" ".join(joined.split()), original, normalized)
 
 
+@dataclasses.dataclass
 class AnswerFinder:
     """Finds the n best answers to questions.
 
@@ -145,26 +149,22 @@ class AnswerFinder:
     Source: google-research/bert `run_squad.write_predictions`.
     """
 
-    def __init__(
-        self, tokenizer: "BertTokenizer", settings: AnswerSettings, doc_stride: int
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._settings = settings
-        self._doc_stride = doc_stride
-        self._vocabulary = tokenizer.vocabulary
-        self._last: Context | None = None
+    tokenizer: "BertTokenizer"
+    settings: AnswerSettings
+    doc_stride: int
+    _last: Context | None = None
 
     def find(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
         """Returns the best answers to a question.
 
-        `outputs` contains `input_ids`, `input_mask`, `segment_ids`, `start_logits` and
-        `end_logits` of each window, [S] each.
+        `outputs` contains `input_mask`, `segment_ids`, `start_logits` and `end_logits`
+        of each window, [S] each.
         """
         null, null_score = _null_answer(outputs)
         answers = _distinct(
-            self._answers(example, null, outputs), self._settings.n_best_size
+            self._answers(example, null, outputs), self.settings.n_best_size
         )
-        return _with_probabilities(answers, null, null_score, self._settings)
+        return _with_probabilities(answers, null, null_score, self.settings)
 
     def candidates(
         self, example: SquadExample, outputs: Sequence[Outputs]
@@ -177,27 +177,27 @@ class AnswerFinder:
             offset = int(segment_ids.argmax())
             # Only the last window can be shorter than the first one.
             room = int(segment_ids.sum()) - 1
-            starts, lengths = windows(len(context.pieces.ids), room, self._doc_stride)
+            starts, lengths = windows(len(context.pieces.ids), room, self.doc_stride)
 
         for number, output in enumerate(outputs):
-            padded = self._settings.padding_as_released
+            padded = self.settings.padding_as_released
             end = None if padded else int(output["input_mask"].sum())
             spans = _candidates(
                 output["start_logits"][:end],
                 output["end_logits"][:end],
                 offset=offset,
                 has_max_context=has_max_context(starts, lengths, number),
-                settings=self._settings,
+                settings=self.settings,
             )
-            spans["window"] = number
             spans["first_piece"] += starts[number]
+            spans["last_piece"] += starts[number]
             all_spans.append(spans)
         return np.concatenate(all_spans)
 
     def _context(self, example: SquadExample) -> Context:
         """Returns the context of an example; successive examples share it."""
         if self._last is None or self._last.words is not example.words:
-            self._last = Context(example.words, self._tokenizer)
+            self._last = Context(example.words, self.tokenizer)
         return self._last
 
     def _answers(
@@ -208,28 +208,23 @@ class AnswerFinder:
         spans = self.candidates(example, outputs)
         scores = spans["start_logit"] + spans["end_logit"]
         order = np.argsort(-scores, kind="stable")
-        has_null = self._settings.version_2_with_negative
+        has_null = self.settings.version_2_with_negative
 
-        for window, start, end, first, start_logit, end_logit in spans[order].tolist():
+        for first, last, start_logit, end_logit in spans[order].tolist():
             if has_null and null.score > start_logit + end_logit:
                 yield null
                 has_null = False
-            ids = outputs[window]["input_ids"][start : end + 1]
-            tokens = [self._vocabulary[token_id] for token_id in ids.tolist()]
-            text = context.text(first, first + end - start, tokens)
-            yield Answer(text, start_logit, end_logit)
+            yield Answer(context.text(first, last), start_logit, end_logit)
         if has_null:
             yield null
 
 
-# A span of tokens: window, first and last position in the sequence, index of the first
-# piece in the context, and the logits.
+# A span of tokens: the indices of its first and last piece in the context, and the
+# logits.
 _SPAN = np.dtype(
     [
-        ("window", np.int64),
-        ("start", np.int64),
-        ("end", np.int64),
         ("first_piece", np.int64),
+        ("last_piece", np.int64),
         ("start_logit", np.float64),
         ("end_logit", np.float64),
     ]
@@ -256,7 +251,7 @@ def _candidates(
 ) -> np.ndarray:
     """Returns the possible answers in a window, by descending start and end logit.
 
-    `first_piece` of the result is counted from the start of the window.
+    The pieces of the result are counted from the start of the window.
 
     Args:
         offset: Position of the first piece of the context in the sequence.
@@ -276,12 +271,12 @@ def _candidates(
     inside &= (start <= end) & (end - start < settings.max_answer_length)
     inside[inside] = has_max_context[piece[inside]]
 
-    spans = np.zeros(np.count_nonzero(inside), _SPAN)
-    spans["start"] = start[inside]
-    spans["end"] = end[inside]
-    spans["first_piece"] = piece[inside]
-    spans["start_logit"] = start_logits[spans["start"]]
-    spans["end_logit"] = end_logits[spans["end"]]
+    start, end = start[inside], end[inside]
+    spans = np.zeros(len(start), _SPAN)
+    spans["first_piece"] = start - offset
+    spans["last_piece"] = end - offset
+    spans["start_logit"] = start_logits[start]
+    spans["end_logit"] = end_logits[end]
     return spans
 
 

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,16 +175,14 @@ class LabelParser:
     def __post_init__(self) -> None:
         self._has_lists: bool | None = None
         self._known = frozenset(self.labels or ())
-        parsers: dict[str, Callable[[Any, str], Any]] = {
-            "classification": self._one_label,
-            "regression": self._score,
-            "multi_label": self._several_labels,
-        }
-        self._parse = parsers[self.task_type]
 
     def __call__(self, value: Any, place: str) -> Label:
         """Returns the label; raises InputError if the value is missing or not valid."""
-        return self._parse(value, place)
+        if self.task_type == "classification":
+            return self._one_label(value, place)
+        if self.task_type == "regression":
+            return self._score(value, place)
+        return self._several_labels(value, place)
 
     def _one_label(self, value: Any, place: str) -> str:
         if value.__class__ is str and value in self._known:

@@ -12,7 +12,7 @@ import json
 import logging
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -290,15 +290,16 @@ class ClassificationResults(TextResults):
             sample_weight=counts,
             zero_division=0,
         )
+        by_label = _class_report(self.labels, zip(*scores, strict=True))
         frequencies = self._frequencies()
         accuracy = counts[true == predicted].sum() / self._count
-        by_label = (
+        text = (
             f"accuracy {accuracy:.4f}; {frequencies.max() / self._count:.4f} if the "
             f"most frequent label, {self.labels[frequencies.argmax()]}, is always "
-            f"predicted\n\n{_class_report(self.labels, scores)}\n"
+            f"predicted\n\n{by_label}\n"
         )
         if num_labels > _MAX_MATRIX:
-            return by_label
+            return text
 
         # The confusion matrix.
         rows = [
@@ -306,7 +307,7 @@ class ClassificationResults(TextResults):
             for name, row in zip(self.labels, self._confusion_matrix(), strict=True)
         ]
         return (
-            f"{by_label}\nConfusion matrix (rows: labels; columns: predicted labels):\n"
+            f"{text}\nConfusion matrix (rows: labels; columns: predicted labels):\n"
             f"{aligned([['', *self.labels], *rows])}\n"
         )
 
@@ -420,8 +421,7 @@ class MultiLabelResults(TextResults):
     def report(self) -> str:
         """Returns precision, recall, F1 and support of each label."""
         self._flush()
-        scores = map(binary_scores, self._outcomes)
-        return _class_report(self.labels, list(zip(*scores, strict=True))) + "\n"
+        return _class_report(self.labels, map(binary_scores, self._outcomes)) + "\n"
 
     def _as_json(self, values: np.ndarray) -> Row:
         return {
@@ -482,10 +482,10 @@ def _stacked(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
     return {name: np.stack([output[name] for output in outputs]) for name in outputs[0]}
 
 
-def _class_report(names: Sequence[str], scores: Sequence[Any]) -> str:
-    """Returns a table of precision, recall, F1 and support, C numbers each."""
+def _class_report(names: Sequence[str], scores: Iterable[Sequence[Any]]) -> str:
+    """Returns a table of precision, recall, F1 and support of each of C labels."""
     rows = [
         [name, *(f"{score:.4f}" for score in row[:3]), str(int(row[3]))]
-        for name, row in zip(names, zip(*scores, strict=True), strict=True)
+        for name, row in zip(names, scores, strict=True)
     ]
     return aligned([["label", "precision", "recall", "f1", "support"], *rows])

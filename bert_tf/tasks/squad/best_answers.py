@@ -235,8 +235,8 @@ def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
     """Returns the answer "" with the lowest score of all windows, and this score."""
     null, lowest = Answer("", 0.0, 0.0), _NO_NULL_SCORE
     for output in outputs:
-        logits = (float(output[f"{name}_logits"][0]) for name in ("start", "end"))
-        answer = Answer("", *logits)
+        start_logit, end_logit = output["start_logits"][0], output["end_logits"][0]
+        answer = Answer("", float(start_logit), float(end_logit))
         if answer.score < lowest:
             null, lowest = answer, answer.score
     return null, lowest

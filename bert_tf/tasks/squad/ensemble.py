@@ -111,9 +111,8 @@ def _questions(
             for question in answered
         ]
 
-    counts = RowCounts()
     all_examples = read_examples(
-        data_file, False, settings.version_2_with_negative, counts
+        data_file, False, settings.version_2_with_negative, RowCounts()
     )
     examples = list(itertools.islice(all_examples, limit or None))
     different = {example.id for example in examples} ^ answered.keys()

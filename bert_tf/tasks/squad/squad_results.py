@@ -1,6 +1,5 @@
 """`SquadResults`: the metrics and the output files of a split."""
 
-import functools
 import json
 import logging
 import os
@@ -34,12 +33,6 @@ class AnswerMetrics:
         # answer, and whether the question has an answer. In version 1.1, EM and F1.
         self._rows: list[list[float]] = []
         self._num_unknown = self._num_without_blanks = 0
-        with_negative = settings.version_2_with_negative
-        f1 = squad_metrics.f1_with_negative if with_negative else squad_metrics.f1
-        self._metrics = (
-            squad_metrics.exact_match,
-            functools.partial(f1, by=settings.f1_by),
-        )
 
     def add(
         self, example: SquadExample, predicted: str, best_text: str, null_diff: float
@@ -59,12 +52,14 @@ class AnswerMetrics:
 
     def em_and_f1(self, example: SquadExample, text: str) -> list[float]:
         """Returns EM and F1, from 0 to 1, of a question with known answers."""
-        correct = list(example.answers or ())
+        correct, f1 = list(example.answers or ()), squad_metrics.f1
         if self._settings.version_2_with_negative:
             correct = squad_metrics.correct_answers(correct)
+            f1 = squad_metrics.f1_with_negative
         # The largest value over the correct answers, of which there is at least one.
         return [
-            max(metric(text, answer) for answer in correct) for metric in self._metrics
+            max(squad_metrics.exact_match(text, answer) for answer in correct),
+            max(f1(text, answer, self._settings.f1_by) for answer in correct),
         ]
 
     def results(self) -> Metrics:
@@ -165,8 +160,9 @@ class SquadResults(TaskResults):
     def score(self, example: SquadExample, prediction: BestAnswers) -> None:
         """Adds a question to the metrics; a question without known answers is only counted."""
         predicted = prediction.predicted(self._settings)
-        null_diff = prediction.null_score_diff
-        self._metrics.add(example, predicted, prediction.best_text, null_diff)
+        self._metrics.add(
+            example, predicted, prediction.best_text, prediction.null_score_diff
+        )
         correct = dict.fromkeys(example.answers or ())
         self._add_sample(
             f"question:  {example.question}\n"

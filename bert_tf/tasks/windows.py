@@ -72,8 +72,8 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
     # From the pieces of the different words to those of all words: [T]
     lengths = np.diff(splits)[numbers]  # [W]
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    flat = ids[np.repeat(splits[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
-    return Pieces(flat, ends)
+    word, place = group_and_place(lengths)
+    return Pieces(ids[splits[numbers[word]] + place], ends)
 
 
 def is_word_start(vocabulary: Sequence[str]) -> np.ndarray:

@@ -27,7 +27,7 @@ from bert_tf.tasks.ner.ner_examples import (
     join_documents,
     read_tag,
 )
-from bert_tf.tasks.ner.schemes import OUTSIDE, TYPE, Notation, is_tag
+from bert_tf.tasks.ner.schemes import OUTSIDE, TYPE, Notation, is_tag, types_of
 from bert_tf.tasks.splits import RowCounts
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
@@ -268,9 +268,9 @@ def find_layout(
         name = layout.fields(first)[label].strip()
         others = tags - Counter([name])
         notation = notation_of(others)
-        types = {tag.partition("-")[2] for tag in map(notation.read, others) if tag}
+        types = types_of(filter(None, map(notation.read, others)))
         is_name = TYPE.fullmatch(name.replace(" ", "_")) and not notation.read(name)
-        if types - {""} and is_name and name not in {*others, *types}:
+        if types and is_name and name not in {*others, *types}:
             tags, header = others, first
     return dataclasses.replace(
         layout, label=label, notation=notation_of(tags), tags=tags.keys(), header=header

@@ -161,9 +161,10 @@ def _words_with_neighbors(
     # From the first sentence of a document to the last one: the words, by its id.
     needed: dict[int, tuple[int, int]] = {}
     for example in examples:
+        key = id(example.document)
         first, last = example.first_word, example.first_word + len(example.words)
-        start, end = needed.get(id(example.document), (first, last))
-        needed[id(example.document)] = min(start, first), max(end, last)
+        start, end = needed.get(key, (first, last))
+        needed[key] = min(start, first), max(end, last)
 
     words: list[str] = []
     parts: dict[int, tuple[int, int, int]] = {}
@@ -173,10 +174,9 @@ def _words_with_neighbors(
         if key not in parts:
             start, end = needed[key]
             start = max(0, start - reach)
-            at = len(words)
-            part = example.document[start : end + reach]
-            parts[key] = (at - start, at, at + len(part))
-            words += part
+            first = len(words)
+            words += example.document[start : end + reach]
+            parts[key] = (first - start, first, len(words))
         offset, *limits = parts[key]
         places.append([offset + example.first_word, *limits])
     return words, np.array(places, np.int64).reshape(-1, 3)

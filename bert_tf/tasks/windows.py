@@ -26,11 +26,6 @@ class Pieces:
     ids: np.ndarray
     first: np.ndarray
 
-    def words(self) -> np.ndarray:
-        """Returns the index of the word of each piece: int64 [T]."""
-        words, _ = group_and_place(np.diff(self.first))
-        return words
-
     def is_empty(self) -> np.ndarray:
         """Returns which words have no piece, such as words of control characters: bool [W]."""
         return np.diff(self.first) == 0

@@ -242,7 +242,7 @@ class ClassificationResults(TextResults):
         self._pairs.update((ids * len(self.labels) + predicted).tolist())
 
         # The cross entropies: log sum exp(logits) - logit of the label, [N]
-        true_logits = np.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
+        true_logits = logits[np.arange(len(ids)), ids]
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:

@@ -16,7 +16,12 @@ from bert_tf.options import documented, option
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS
-from bert_tf.tasks.windows import has_max_context, tokenize_words, windows
+from bert_tf.tasks.windows import (
+    group_and_place,
+    has_max_context,
+    tokenize_words,
+    windows,
+)
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
@@ -123,7 +128,8 @@ class Context:
         (self.pieces,) = tokenize_words([words], tokenizer)
         vocabulary = tokenizer.vocabulary
         self._tokens = [vocabulary[piece] for piece in self.pieces.ids.tolist()]
-        self._word_of_piece = self.pieces.words().tolist()
+        word_of_piece, _ = group_and_place(np.diff(self.pieces.first))
+        self._word_of_piece = word_of_piece.tolist()
 
     @functools.cached_property
     def _normalized(self) -> list[str]:

@@ -39,7 +39,7 @@ def encode(
     examples: Sequence[NerExample],
     tokenizer: BertTokenizer,
     max_seq_length: int,
-    labels: Mapping[str, int],
+    labels: Sequence[str],
     scheme: str,
     document_context: bool,
 ) -> Encoded:
@@ -55,8 +55,8 @@ def encode(
 
     Args:
         max_seq_length: S, at least 3.
-        labels: The index of each tag of `scheme`. A tag that is not in it, or that is
-            not known, has index 0.
+        labels: The tags of `scheme`, in the order of their indices. A tag that is not
+            one of them, or that is not known, has index 0.
 
     Source: paper, section 5.3 (labels of the first sub-token, document context).
     """
@@ -74,8 +74,9 @@ def encode(
     columns = _inputs(texts.pieces.ids, windows, tokenizer, max_seq_length)
 
     # The labels of the first pieces of words: [R, S]
+    index = {label: number for number, label in enumerate(labels)}
     tags = [
-        index for example in examples for index in _label_ids(example, labels, scheme)
+        number for example in examples for number in _label_ids(example, index, scheme)
     ]
     label_ids = np.zeros(columns["input_ids"].shape, np.min_scalar_type(len(labels)))
     positions = 1 + texts.first_piece - windows.start[owner]  # [CLS] is at 0
@@ -89,13 +90,11 @@ def encode(
     return Encoded(columns, per_example, counts)
 
 
-def _label_ids(
-    example: NerExample, labels: Mapping[str, int], scheme: str
-) -> list[int]:
+def _label_ids(example: NerExample, index: Mapping[str, int], scheme: str) -> list[int]:
     """Returns the index of the tag of each word."""
     if example.tags is None:
         return [0] * len(example.words)
-    return [labels.get(tag, 0) for tag in convert(example.tags, scheme)]
+    return [index.get(tag, 0) for tag in convert(example.tags, scheme)]
 
 
 @dataclasses.dataclass(frozen=True)

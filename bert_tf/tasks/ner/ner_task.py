@@ -6,7 +6,7 @@ Shape letters: B batch, S sequence, C tags.
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -204,10 +204,6 @@ class NerTask(Task):
             head=self.head,
         )
 
-    @functools.cached_property
-    def _label_index(self) -> Mapping[str, int]:
-        return {label: index for index, label in enumerate(self.labels)}
-
     @property
     def _file_scheme(self) -> str | None:
         return None if self.input_scheme == schemes.DETECT else self.input_scheme
@@ -287,7 +283,7 @@ class NerTask(Task):
             examples,
             tokenizer,
             max_seq_length=max_seq_length,
-            labels=self._label_index,
+            labels=self.labels,
             scheme=self.scheme,
             document_context=self.document_context,
         )

@@ -198,7 +198,7 @@ class ClassificationTask(Task):
 
     def for_split(self, kind: str) -> "ClassificationTask":
         """Returns the task for a kind of split: only training limits the windows."""
-        if kind == "train" or not self.long_texts.in_windows:
+        if kind == "train":
             return self
         return dataclasses.replace(
             self, long_texts=dataclasses.replace(self.long_texts, max_windows=None)

@@ -149,10 +149,7 @@ class Notation:
 
     @classmethod
     def of(
-        cls,
-        tags: Counter[str],
-        scheme: str | None = None,
-        types: Collection[str] = (),
+        cls, tags: Counter[str], scheme: str | None, types: Collection[str]
     ) -> "Notation":
         """Returns how a file writes its tags, or most of them.
 

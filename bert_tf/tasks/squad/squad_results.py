@@ -64,13 +64,13 @@ class AnswerMetrics:
 
     def results(self) -> Metrics:
         """Returns the metrics; {} if no question has known answers."""
-        if self._num_unknown and self._rows:
+        if not self._rows:
+            return {}
+        if self._num_unknown:
             _LOGGER.warning(
                 "warning: the metrics do not include %s questions without answers.",
                 f"{self._num_unknown:,}",
             )
-        if not self._rows:
-            return {}
         is_mostly_without_blanks = 2 * self._num_without_blanks > len(self._rows)
         if self._settings.f1_by == "words" and is_mostly_without_blanks:
             _LOGGER.warning(

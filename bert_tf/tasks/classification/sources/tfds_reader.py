@@ -72,9 +72,7 @@ class TfdsSource:
         import tensorflow as tf
 
         paths = map(str, self.builder.info.splits[self.split].filepaths)
-        hashes = [
-            files.sha256_of_file(path) for path in paths if tf.io.gfile.exists(path)
-        ]
+        hashes = map(files.sha256_of_file, filter(tf.io.gfile.exists, paths))
         digest = files.sha256("".join(hashes).encode())
         return f"{self.name} SHA-256 {digest} {self.columns}"
 

@@ -67,8 +67,8 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
     # From the pieces of the different words to those of all words: [T]
     lengths = np.diff(splits)[numbers]  # [W]
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    word, place = group_and_place(lengths)
-    return Pieces(ids[splits[numbers[word]] + place], ends)
+    word, offset = group_and_place(lengths)
+    return Pieces(ids[splits[numbers[word]] + offset], ends)
 
 
 def is_word_start(vocabulary: Sequence[str]) -> np.ndarray:

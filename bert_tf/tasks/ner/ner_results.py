@@ -66,13 +66,13 @@ class NerResults(TaskResults):
         """Returns the number of wrong and lost entities, and both taggings."""
         if example.tags is None:
             return None
-        wrong = set(find_entities(example.tags)) ^ set(find_entities(prediction))
+        errors = set(find_entities(example.tags)) ^ set(find_entities(prediction))
         row = {
             "tokens": list(example.words),
             "tags": list(example.tags),
             "predicted": list(prediction),
         }
-        return (len(wrong), row) if wrong else None
+        return (len(errors), row) if errors else None
 
     def metrics(self) -> Metrics:
         """Returns the metrics of `EntityMetrics.results`; {} if no tag is known."""

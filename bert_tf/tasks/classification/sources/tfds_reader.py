@@ -179,9 +179,9 @@ class TfdsReader(SplitReader):
         """Returns the names of the labels of a data set; [] if they have no names."""
         feature = builder.info.features[self.columns[2]]
         names = getattr(getattr(feature, "feature", feature), "names", None)
-        known = self.labels or ()
+        labels = self.labels or ()
         return [
-            name if name in known else self.label_by_name.get(name, name)
+            name if name in labels else self.label_by_name.get(name, name)
             for name in names or ()
         ]
 

@@ -157,9 +157,7 @@ class ClassificationTask(Task):
     def output_files(self) -> list[str]:
         """The names of the reports, predictions and submission files."""
         submissions = self.submission.file_names if self.submission else {}
-        suffixes = dict.fromkeys(["", *submissions])
-        ends = [f"_{suffix}" if suffix else "" for suffix in suffixes]
-
+        ends = ["", *(f"_{suffix}" for suffix in submissions if suffix)]
         patterns = (
             "eval_report{}.txt",
             "errors{}.jsonl",

@@ -90,8 +90,7 @@ def best_span(spans):
         return None
     scores = spans["start_logit"] + spans["end_logit"]
     best = spans[np.argsort(-scores, kind="stable")[0]]
-    first = int(best["first_piece"])
-    return first, first + int(best["end"] - best["start"]), float(scores.max())
+    return int(best["first_piece"]), int(best["last_piece"]), float(scores.max())
 
 
 def served_answers(signature, examples):

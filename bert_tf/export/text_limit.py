@@ -10,6 +10,7 @@ from bert_tf.export.layout import EXTRA, REPORT_FILE
 from bert_tf.storage import files, json_files
 from bert_tf.storage.weights import VOCABULARY_FILE
 from bert_tf.tasks.classification.long_texts import LongTexts
+from bert_tf.tasks.task import settings_from
 from bert_tf.tokenization import BertTokenizer
 
 # Models with one of these outputs read long texts in windows.
@@ -21,7 +22,7 @@ _PRETRAINED = {"num_masks", "num_tokens", "is_next"}
 def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> bool:
     """Returns whether a model with such facts and outputs truncates long texts."""
     is_classifier = (_PRETRAINED | {"embedding"}).isdisjoint(outputs)
-    in_windows = is_classifier and LongTexts.of_facts(facts).in_windows
+    in_windows = is_classifier and settings_from(LongTexts, facts).in_windows
     return not in_windows and _WINDOWS.isdisjoint(outputs)
 
 

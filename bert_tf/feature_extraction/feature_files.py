@@ -168,12 +168,10 @@ def write(
         return _write_jsonl(path, features, config)
 
     features = iter(features)
-    count = 0
-    for shard in itertools.count():
-        lines = list(itertools.islice(features, lines_per_shard))
-        if not lines:
-            break
+    shard = count = 0
+    while lines := list(itertools.islice(features, lines_per_shard)):
         _write_shard(_shard_path(path, shard, output_format), lines, count, dtype)
+        shard += 1
         count += len(lines)
     return count
 

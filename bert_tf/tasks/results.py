@@ -192,8 +192,8 @@ def with_baselines(results: TaskResults) -> Metrics:
     """
     values = results.metrics()
     baselines = results.baseline() if values else {}
-    known = {f"{name}_baseline": baselines.get(name) for name in values}
-    return {**values, **{name: value for name, value in known.items() if value}}
+    names = [name for name in values if baselines.get(name)]
+    return {**values, **{f"{name}_baseline": baselines[name] for name in names}}
 
 
 def with_prediction(row: Row, prediction: Row) -> Row:

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -308,7 +309,7 @@ class RowCounts(Counter[str]):
         # Labels that look equal, or nearly.
         similar: defaultdict[str, list[str]] = defaultdict(list)
         for name in labels:
-            spaced = "".join(" " if each.isspace() else each for each in name)
+            spaced = re.sub(r"\s", " ", name)
             seen = "".join(filter(str.isprintable, spaced)).replace("\ufe0f", "")
             similar[seen.casefold()].append(repr(name))
         groups = [" and ".join(each) for each in similar.values() if len(each) > 1]

@@ -6,6 +6,7 @@ Tables are .tsv, .csv, .jsonl and .parquet files. `aligned` formats tables for r
 import contextlib
 import csv
 import dataclasses
+import functools
 import itertools
 import os
 import re
@@ -96,7 +97,7 @@ def place_of(path: str, number: int) -> str:
     return f"{path}, {'row' if path.lower().endswith('.parquet') else 'line'} {number}"
 
 
-def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
+def lines(path: str, encoding: str | None) -> Iterator[tuple[int, str]]:
     r"""Yields the number of each line, from 1, and the line without \n or \r\n.
 
     The file may be packed with gzip. The encoding None means UTF-8.
@@ -104,7 +105,6 @@ def lines(path: str, encoding: str | None = None) -> Iterator[tuple[int, str]]:
     Raises:
         InputError: The file is missing, is not a regular file or has another encoding.
     """
-    files.check_is_file(path)
     return enumerate(files.read_lines(path, encoding), start=1)
 
 
@@ -140,16 +140,13 @@ def column_values(
     has_names = form.header and form.ending_of(path) in (".csv", ".tsv")
     remedy = remedy or (_FIRST_LINE if has_names else _EXISTING)
 
-    def check(place: str, existing: Collection[str]) -> None:
-        check_columns(
-            place,
-            existing,
-            columns=columns,
-            optional=optional,
-            parameters=parameters,
-            remedy=remedy,
-        )
-
+    check = functools.partial(
+        check_columns,
+        columns=columns,
+        optional=optional,
+        parameters=parameters,
+        remedy=remedy,
+    )
     only = None if with_row else columns
     for number, row in rows(
         path,
@@ -345,9 +342,7 @@ def tab_separated(
             yield number, line.split("\t")
 
 
-def comma_separated(
-    path: str, encoding: str | None = None, with_empty: bool = False
-) -> Lists:
+def comma_separated(path: str, encoding: str | None, with_empty: bool = False) -> Lists:
     """Yields the number of each row's first line, and its fields.
 
     A quoted field may span several lines. Empty lines are skipped or, with

@@ -5,7 +5,7 @@ number of words in the functions about words, and else of windows of a text.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,10 +26,6 @@ class Pieces:
     ids: np.ndarray
     first: np.ndarray
 
-    def words(self) -> np.ndarray:
-        """Returns the index of the word of each piece: int64 [T]."""
-        return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
-
     def is_empty(self) -> np.ndarray:
         """Returns which words have no piece, such as words of control characters: bool [W]."""
         return np.diff(self.first) == 0
@@ -42,10 +38,9 @@ class Pieces:
 
 
 def tokenize_words(
-    contexts: Iterable[tuple[str, ...]], tokenizer: "BertTokenizer"
+    contexts: Collection[tuple[str, ...]], tokenizer: "BertTokenizer"
 ) -> list[Pieces]:
     """Tokenizes contexts word by word; each different word is tokenized once."""
-    contexts = list(contexts)
     all_pieces = tokenize_sequence(
         [word for words in contexts for word in words], tokenizer
     )
@@ -72,8 +67,8 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
     # From the pieces of the different words to those of all words: [T]
     lengths = np.diff(splits)[numbers]  # [W]
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    flat = ids[np.repeat(splits[numbers] - ends[:-1], lengths) + np.arange(ends[-1])]
-    return Pieces(flat, ends)
+    word, offset = group_and_place(lengths)
+    return Pieces(ids[splits[numbers[word]] + offset], ends)
 
 
 def is_word_start(vocabulary: Sequence[str]) -> np.ndarray:

@@ -20,7 +20,7 @@ from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.sources.glue_tasks import selecting_metric
 from bert_tf.tasks.classification.text_examples import LabelParser, TextExample, text_of
 from bert_tf.tasks.tables import column_values, place_of
-from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs
+from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs, settings_from
 from bert_tf.training.step.objective import Tensors
 
 DEFAULT_THRESHOLD = 0.5
@@ -87,7 +87,7 @@ class ServedClassifier(ServedModel):
         # The lowest probability of the labels that a multi-label classifier returns.
         self._threshold = facts.get("threshold", DEFAULT_THRESHOLD)
 
-        self._long_texts = LongTexts.of_facts(facts)
+        self._long_texts = settings_from(LongTexts, facts)
         # Programs that compute the ids of a text themselves would truncate it.
         self.file_takes_texts = not self._long_texts.in_windows
         is_single = not self._pair and not is_regression

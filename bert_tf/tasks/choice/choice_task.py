@@ -110,9 +110,8 @@ class ChoiceResults(TaskResults):
 
     def report(self) -> str:
         """Returns the accuracy, and predicted and correct choices of some examples."""
-        accuracy, baseline = (
-            metrics["accuracy"] for metrics in (self.metrics(), self.baseline())
-        )
+        accuracy = self.metrics()["accuracy"]
+        baseline = self.baseline()["accuracy"]
         return (
             f"accuracy {accuracy:.4f}; {baseline:.4f} if the choice at the most "
             f"frequent position is always predicted\n\n{super().report()}"

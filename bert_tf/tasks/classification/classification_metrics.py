@@ -57,9 +57,7 @@ def binary_scores(outcomes: np.ndarray) -> BinaryScores:
         sample_weight=outcomes,
         zero_division=0,
     )
-    return BinaryScores(
-        float(precision), float(recall), float(f1), int(outcomes[2:].sum())
-    )
+    return BinaryScores(precision, recall, f1, outcomes[2:].sum())
 
 
 def _accuracy(pairs: LabelPairs) -> float:
@@ -93,7 +91,7 @@ def _f1_of_all_decisions(outcomes: np.ndarray) -> float:
 
 
 def _mean_f1_of_outcomes(outcomes: np.ndarray) -> float:
-    return float(np.mean([binary_scores(row).f1 for row in outcomes]))
+    return np.mean([binary_scores(row).f1 for row in outcomes])
 
 
 def _correlation(name: str, scores: np.ndarray) -> float:

@@ -6,11 +6,13 @@ SciPy and scikit-learn are imported inside functions, because the programs show 
 help without them.
 """
 
+import dataclasses
+import itertools
 import json
 import logging
 import warnings
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,7 @@ _BLUE = (8, 48, 107)
 _MANY = 20  # examples, among which one expects more than one label
 
 
+@dataclasses.dataclass(eq=False)
 class TextResults(TaskResults):
     """The metrics of texts with labels or scores, and the files with the predictions.
 
@@ -61,50 +64,46 @@ class TextResults(TaskResults):
     in memory. Metrics that are undefined for the examples, such as the correlation with
     constant predictions, are 0.
 
-    Args:
+    Attributes:
         labels: The labels in the order of the model outputs; () for regression.
-        metric_names: The metrics in addition to the loss and `further_metrics`.
+        metric_names: The metrics in addition to the loss.
         split: Its suffix is the end of the file names. None if no file is written.
 
     Source: google-research/bert `run_classifier.main` (test_results.tsv).
     """
 
+    labels: Sequence[str] = ()
+    metric_names: Sequence[str] = ()
+    threshold: float = 0.5
+    split: Split | None = None
+    submission: Submission | None = None
+
     scores_predictions = True
     # The name of the output that test_results.tsv contains.
     output = "probabilities"
-    # The metrics by name, and those that are computed always.
-    functions: Mapping[str, Callable[[Any], float]]
-    further_metrics: Sequence[str] = ()
 
-    def __init__(
-        self,
-        labels: Sequence[str] = (),
-        metric_names: Sequence[str] = (),
-        threshold: float = 0.5,
-        split: Split | None = None,
-        submission: Submission | None = None,
-    ) -> None:
+    def __post_init__(self) -> None:
         super().__init__()
-        self._names = tuple(labels)
-        self._metric_names = tuple(metric_names)
-        self._index = {label: number for number, label in enumerate(labels)}
-        self._threshold = threshold
-        self._split = split
-        self._submission = submission
+        self._index = {label: number for number, label in enumerate(self.labels)}
         self._block: list[tuple[Any, Outputs]] = []
         self._loss = 0.0
 
     @property
+    def functions(self) -> Mapping[str, Callable[[Any], float]]:
+        """The metrics by name."""
+        raise NotImplementedError
+
+    @property
     def file_names(self) -> list[str]:  # type: ignore[override]
         """The names of the files with predictions."""
-        assert self._split is not None
-        with_suffix = self._split.with_suffix
-        submission = self._submission
+        assert self.split is not None
+        with_suffix = self.split.with_suffix
+        submission = self.submission
         names = [
             f"{with_suffix('test_results')}.tsv",
             f"{with_suffix('predictions')}.jsonl",
         ]
-        name = submission.file_names.get(self._split.suffix) if submission else None
+        name = submission.file_names.get(self.split.suffix) if submission else None
         return [*names, name] if name else names
 
     def decode(self, example: TextExample, outputs: Sequence[Outputs]) -> Outputs:
@@ -115,10 +114,7 @@ class TextResults(TaskResults):
         """
         if len(outputs) == 1:
             return outputs[0]
-        # [W, C] each
-        of_windows = {
-            name: np.stack([window[name] for window in outputs]) for name in outputs[0]
-        }
+        of_windows = _stacked(outputs)  # [W, C] each
         means = {name: values.mean(axis=0) for name, values in of_windows.items()}
         logits = self._mean_logits(of_windows["logits"].astype(np.float64))
         return {**means, "logits": logits}
@@ -152,11 +148,7 @@ class TextResults(TaskResults):
         if not self._block:
             return
         labels, outputs = zip(*self._block, strict=True)
-        names = {"logits", "probabilities"} & outputs[0].keys()
-        stacked = {
-            name: np.stack([output[name] for output in outputs]) for name in names
-        }  # [N, C] each
-
+        stacked = _stacked(outputs)  # [N, C] each
         logits = stacked["logits"].astype(np.float64)
         self._loss += float(self._add(labels, logits, stacked))
         self._block = []
@@ -166,8 +158,8 @@ class TextResults(TaskResults):
     ) -> float:
         """Adds a block of N examples; returns the sum of its losses.
 
-        `logits` is float64 [N, C], and `outputs` has `logits` and `probabilities`,
-        float32 [N, C] each.
+        `logits` is float64 [N, C], and `outputs` has the outputs of the model, float32
+        [N, C] or, of scores, [N] each.
         """
         raise NotImplementedError
 
@@ -185,11 +177,12 @@ class TextResults(TaskResults):
 
     def _metrics_of(self, counted: Any) -> Metrics:
         """Returns the metrics except the loss."""
-        names = dict.fromkeys([*self.further_metrics, *self._metric_names])
         with warnings.catch_warnings():
             # scikit-learn and SciPy warn about metrics without a definition.
             warnings.simplefilter("ignore")
-            return {name: float(self.functions[name](counted)) for name in names}
+            return {
+                name: float(self.functions[name](counted)) for name in self.metric_names
+            }
 
     def _counted(self) -> Any:
         """Returns the argument of `functions` for the predictions."""
@@ -208,8 +201,8 @@ class TextResults(TaskResults):
         lines = ["\t".join(map(str, values)), text]
 
         # The line for a benchmark's server.
-        if self._submission:
-            value = self._submission.text(next(iter(predicted.values())))
+        if self.submission:
+            value = self.submission.text(next(iter(predicted.values())))
             header = "" if self._num_lines else "\t".join(HEADER) + "\n"
             lines.append(f"{header}{self._num_lines}\t{value}")
         return [f"{line}\n" for line in lines]
@@ -220,11 +213,11 @@ class TextResults(TaskResults):
 
     def complete(self, folder: str) -> None:
         """Logs the order of the columns of test_results.tsv, which has no header."""
-        if self._names:
+        if self.labels:
             _LOGGER.info(
                 "%s has a column for each label, in this order: %s.",
                 self.file_names[0],
-                shortened(self._names, _SHOWN_LABELS),
+                shortened(self.labels, _SHOWN_LABELS),
             )
 
 
@@ -232,10 +225,10 @@ class ClassificationResults(TextResults):
     """The accuracy, the mean cross entropy, and the further metrics of `OF_PAIRS`."""
 
     functions = OF_PAIRS
-    further_metrics = ("accuracy",)
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.metric_names = ("accuracy", *self.metric_names)
         # The number of examples, by label * C + predicted label.
         self._pairs: Counter[int] = Counter()
         self._predicted: Counter[str] = Counter()  # in the files
@@ -246,13 +239,10 @@ class ClassificationResults(TextResults):
         ids = np.array([self._index[label] for label in labels])
         predicted = logits.argmax(axis=-1)
 
-        pairs, counts = np.unique(
-            ids * len(self._names) + predicted, return_counts=True
-        )
-        self._pairs.update(dict(zip(pairs.tolist(), counts.tolist(), strict=True)))
+        self._pairs.update((ids * len(self.labels) + predicted).tolist())
 
         # The cross entropies: log sum exp(logits) - logit of the label, [N]
-        true_logits = np.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
+        true_logits = logits[np.arange(len(ids)), ids]
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
@@ -261,9 +251,8 @@ class ClassificationResults(TextResults):
         return np.logaddexp.reduce(logarithms, axis=0)
 
     def _counted(self) -> LabelPairs:
-        pairs = np.array(sorted(self._pairs))
-        counts = np.array([self._pairs[pair] for pair in pairs.tolist()])
-        num_labels = len(self._names)
+        pairs, counts = np.array(sorted(self._pairs.items())).T
+        num_labels = len(self.labels)
         return LabelPairs(pairs // num_labels, pairs % num_labels, counts, num_labels)
 
     def _constant(self) -> LabelPairs:
@@ -274,9 +263,7 @@ class ClassificationResults(TextResults):
     def undefined(self, metric: str) -> str:
         """Returns the labels without an example, if the metric needs one of them."""
         counts = self._frequencies()
-        missing = [
-            name for name, count in zip(self._names, counts, strict=True) if not count
-        ]
+        missing = itertools.compress(self.labels, counts == 0)
         needs = {"f1": counts[1], "matthews_correlation": np.count_nonzero(counts) > 1}
         return "" if needs.get(metric, True) else f"no example of {', '.join(missing)}"
 
@@ -294,43 +281,42 @@ class ClassificationResults(TextResults):
         import sklearn.metrics
 
         true, predicted, counts, num_labels = self._counted()
-        classes = np.arange(num_labels)
 
         # Accuracy, and the scores of each label.
         scores = sklearn.metrics.precision_recall_fscore_support(
-            true, predicted, labels=classes, sample_weight=counts, zero_division=0
+            true,
+            predicted,
+            labels=range(num_labels),
+            sample_weight=counts,
+            zero_division=0,
         )
+        by_label = _class_report(self.labels, zip(*scores, strict=True))
         frequencies = self._frequencies()
         accuracy = counts[true == predicted].sum() / self._count
-        by_label = (
+        text = (
             f"accuracy {accuracy:.4f}; {frequencies.max() / self._count:.4f} if the "
-            f"most frequent label, {self._names[frequencies.argmax()]}, is always "
-            f"predicted\n\n{_class_report(self._names, scores)}\n"
+            f"most frequent label, {self.labels[frequencies.argmax()]}, is always "
+            f"predicted\n\n{by_label}\n"
         )
         if num_labels > _MAX_MATRIX:
-            return by_label
+            return text
 
         # The confusion matrix.
-        matrix = sklearn.metrics.confusion_matrix(
-            true, predicted, labels=classes, sample_weight=counts
-        )
         rows = [
             [name, *map(str, row)]
-            for name, row in zip(self._names, matrix, strict=True)
+            for name, row in zip(self.labels, self._confusion_matrix(), strict=True)
         ]
         return (
-            f"{by_label}\nConfusion matrix (rows: labels; columns: predicted labels):\n"
-            f"{aligned([['', *self._names], *rows])}\n"
+            f"{text}\nConfusion matrix (rows: labels; columns: predicted labels):\n"
+            f"{aligned([['', *self.labels], *rows])}\n"
         )
 
     def image(self) -> np.ndarray | None:
         """Returns the confusion matrix as shares of each row; None for more than 30 labels."""
         self._flush()
-        true, predicted, counts, num_labels = self._counted()
-        if num_labels > _MAX_IMAGE:
+        if len(self.labels) > _MAX_IMAGE:
             return None
-        matrix = np.zeros([num_labels, num_labels])
-        matrix[true, predicted] = counts
+        matrix = self._confusion_matrix()
         shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
 
         # A square for each pair of labels, with a white border.
@@ -338,19 +324,26 @@ class ClassificationResults(TextResults):
         ink = np.kron(shares, square)[..., None]
         return (255 - ink * (255 - np.array(_BLUE))).astype(np.uint8)
 
+    def _confusion_matrix(self) -> np.ndarray:
+        """Returns the number of examples of each pair of labels: int64 [C, C]."""
+        true, predicted, counts, num_labels = self._counted()
+        matrix = np.zeros([num_labels, num_labels], np.int64)
+        matrix[true, predicted] = counts
+        return matrix
+
     def _badness(self, label: Any, values: np.ndarray) -> float:
         best = int(values.argmax())
-        return 0.0 if self._names[best] == label else float(values[best])
+        return 0.0 if self.labels[best] == label else float(values[best])
 
     def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
         """Returns the lines of an example in all files, and counts the prediction."""
-        self._predicted[self._names[int(prediction[self.output].argmax())]] += 1
+        self._predicted[self.labels[int(prediction[self.output].argmax())]] += 1
         return super().lines(example, prediction)
 
     def _as_json(self, values: np.ndarray) -> Row:
         best = int(values.argmax())
         return {
-            "predicted": self._names[best],
+            "predicted": self.labels[best],
             "probability": shortest_float(values[best]),
         }
 
@@ -358,13 +351,13 @@ class ClassificationResults(TextResults):
         """Logs the order of the labels, and warns if all predictions are equal."""
         super().complete(folder)
         count = self._predicted.total()
-        if count >= _MANY and len(self._predicted) == 1 and self._split:
+        if count >= _MANY and len(self._predicted) == 1 and self.split:
             _LOGGER.warning(
                 "warning: the model predicts %r for all %s examples of %s. Evaluate it "
                 "on labelled examples before you use it.",
                 *self._predicted,
                 f"{count:,}",
-                self._split.name,
+                self.split.name,
             )
 
 
@@ -373,11 +366,11 @@ class MultiLabelResults(TextResults):
 
     functions = OF_OUTCOMES
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         # The number of examples, by class, 2 * (class is a label) + (class is
         # predicted).
-        self._outcomes: np.ndarray = np.zeros([len(self._names), 4], np.int64)
+        self._outcomes: np.ndarray = np.zeros([len(self.labels), 4], np.int64)
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
         """Returns the logits whose sigmoids are the mean probabilities."""
@@ -386,7 +379,7 @@ class MultiLabelResults(TextResults):
 
     def _is_predicted(self, probabilities: np.ndarray) -> np.ndarray:
         """Returns which labels are predicted: bool, with the same shape."""
-        return probabilities >= np.float32(self._threshold)
+        return probabilities >= np.float32(self.threshold)
 
     def _add(
         self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
@@ -406,7 +399,7 @@ class MultiLabelResults(TextResults):
 
     def _badness(self, label: Any, values: np.ndarray) -> float:
         # Of the wrong labels, the one with the largest distance to its probability.
-        true = np.array([name in label for name in self._names])
+        true = np.array([name in label for name in self.labels])
         wrong = self._is_predicted(values) != true
         return float((wrong * np.abs(values - true)).max())
 
@@ -428,17 +421,15 @@ class MultiLabelResults(TextResults):
     def report(self) -> str:
         """Returns precision, recall, F1 and support of each label."""
         self._flush()
-        scores = map(binary_scores, self._outcomes)
-        return _class_report(self._names, list(zip(*scores, strict=True))) + "\n"
+        return _class_report(self.labels, map(binary_scores, self._outcomes)) + "\n"
 
     def _as_json(self, values: np.ndarray) -> Row:
         return {
-            "predicted": [
-                self._names[index]
-                for index in np.flatnonzero(self._is_predicted(values))
-            ],
+            "predicted": list(
+                itertools.compress(self.labels, self._is_predicted(values))
+            ),
             "probabilities": dict(
-                zip(self._names, map(shortest_float, values), strict=True)
+                zip(self.labels, map(shortest_float, values), strict=True)
             ),
         }
 
@@ -449,8 +440,8 @@ class RegressionResults(TextResults):
     output = "score"
     functions = OF_SCORES
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._scores: list[np.ndarray] = []  # [2, N] each: correct and predicted
 
     def _add(
@@ -473,7 +464,7 @@ class RegressionResults(TextResults):
 
     def baseline(self) -> Metrics:
         """Returns 0, the correlation of constant predictions, for each metric."""
-        return dict.fromkeys(self._metric_names, 0.0)
+        return dict.fromkeys(self.metric_names, 0.0)
 
     def _as_json(self, values: np.ndarray) -> Row:
         return {"score": shortest_float(values[0])}
@@ -486,10 +477,15 @@ RESULTS_BY_TYPE: Mapping[str, type[TextResults]] = {
 }
 
 
-def _class_report(names: Sequence[str], scores: Sequence[Any]) -> str:
-    """Returns a table of precision, recall, F1 and support, C numbers each."""
+def _stacked(outputs: Sequence[Outputs]) -> dict[str, np.ndarray]:
+    """Stacks the outputs of several examples or windows, by name."""
+    return {name: np.stack([output[name] for output in outputs]) for name in outputs[0]}
+
+
+def _class_report(names: Sequence[str], scores: Iterable[Sequence[Any]]) -> str:
+    """Returns a table of precision, recall, F1 and support of each of C labels."""
     rows = [
         [name, *(f"{score:.4f}" for score in row[:3]), str(int(row[3]))]
-        for name, row in zip(names, zip(*scores, strict=True), strict=True)
+        for name, row in zip(names, scores, strict=True)
     ]
     return aligned([["label", "precision", "recall", "f1", "support"], *rows])

@@ -157,9 +157,7 @@ class ClassificationTask(Task):
     def output_files(self) -> list[str]:
         """The names of the reports, predictions and submission files."""
         submissions = self.submission.file_names if self.submission else {}
-        suffixes = dict.fromkeys(["", *submissions])
-        ends = [f"_{suffix}" if suffix else "" for suffix in suffixes]
-
+        ends = ["", *(f"_{suffix}" for suffix in submissions if suffix)]
         patterns = (
             "eval_report{}.txt",
             "errors{}.jsonl",
@@ -198,7 +196,7 @@ class ClassificationTask(Task):
 
     def for_split(self, kind: str) -> "ClassificationTask":
         """Returns the task for a kind of split: only training limits the windows."""
-        if kind == "train" or not self.long_texts.in_windows:
+        if kind == "train":
             return self
         return dataclasses.replace(
             self, long_texts=dataclasses.replace(self.long_texts, max_windows=None)

@@ -6,14 +6,12 @@ Shape letters: N texts, R windows of all texts.
 """
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from bert_tf.errors import check_at_least, check_choices, store_plain_values
 from bert_tf.options import documented, option
-from bert_tf.tasks.task import settings_from
 from bert_tf.tasks.windows import count_windows, group_and_place, stride_of
 
 TRUNCATE, WINDOWS = "truncate", "windows"
@@ -58,11 +56,6 @@ class LongTexts:
             if getattr(self, name) is not None
         ]
         check_at_least(1, self, *limits)
-
-    @classmethod
-    def of_facts(cls, facts: Mapping[str, Any]) -> "LongTexts":
-        """Returns the settings with which a model was trained, from its facts."""
-        return settings_from(cls, facts)
 
     @property
     def in_windows(self) -> bool:

@@ -67,11 +67,10 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
     check_output_file(output_file, paths.values())
 
     content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(content, "w") as archive:
         for name, path in paths.items():
             entry = zipfile.ZipInfo(name, _TIME_STAMP)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, _checked_text(path, name))
+            archive.writestr(entry, _checked_text(path, name), zipfile.ZIP_DEFLATED)
     files.write_bytes(output_file, content.getvalue())
 
     total = len(TEST_EXAMPLES)

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,45 +154,40 @@ class ListError(InputError):
     """A list in a cell that cannot be read, or that only some cells of the column have."""
 
 
+@dataclasses.dataclass(eq=False)
 class LabelParser:
     """Converts the values of a label column to the labels of examples.
 
     Blanks at both ends of a label are removed, in all file formats.
 
-    Args:
+    Attributes:
         column: The name of the column, for error messages.
         labels: The labels of the task, or None to accept any label.
         separator: The text between the labels of an example, for "multi_label". The
             values of a column may also be texts with lists, such as "['a', 'b']".
     """
 
-    def __init__(
-        self,
-        column: str,
-        task_type: str,
-        labels: Sequence[str] | None,
-        separator: str = ",",
-    ) -> None:
-        self._column = column
-        self._separator = separator
+    column: str
+    task_type: str
+    labels: Sequence[str] | None
+    separator: str = ","
+
+    def __post_init__(self) -> None:
         self._has_lists: bool | None = None
-        self.labels = labels
-        self._known = frozenset(labels or ())
-        parsers: dict[str, Callable[[Any, str], Any]] = {
-            "classification": self._one_label,
-            "regression": self._score,
-            "multi_label": self._several_labels,
-        }
-        self._parse = parsers[task_type]
+        self._known = frozenset(self.labels or ())
 
     def __call__(self, value: Any, place: str) -> Label:
         """Returns the label; raises InputError if the value is missing or not valid."""
-        return self._parse(value, place)
+        if self.task_type == "classification":
+            return self._one_label(value, place)
+        if self.task_type == "regression":
+            return self._score(value, place)
+        return self._several_labels(value, place)
 
     def _one_label(self, value: Any, place: str) -> str:
         if value.__class__ is str and value in self._known:
             return value
-        column = f"{place}: column {self._column!r}"
+        column = f"{place}: column {self.column!r}"
         label = text_of(value, column).strip()
         if not label:
             raise InputError(f"{column} is empty. Write a label.")
@@ -215,28 +210,28 @@ class LabelParser:
         # One text with all labels; other programs write lists, or texts with lists.
         has_lists = self._has_lists
         if not isinstance(value, (list, tuple)):
-            column = f"{place}: column {self._column!r}"
+            column = f"{place}: column {self.column!r}"
             text = text_of(value, column).strip()
-            is_list = _LIST.fullmatch(text)
+            is_list = _LIST.fullmatch(text) is not None
             is_other = not is_list and _OTHER_LIST.fullmatch(text)
             if is_other or _INDICATORS.fullmatch(text):
                 raise ListError(f"{column} has {text[:60]!r}. {_LISTS}")
-            items = [*map(_unquoted, _ITEM.findall(text))] if is_list else None
-            has_lists = items is not None if text else has_lists
+            has_lists = is_list if text else has_lists
             if self._has_lists not in (None, has_lists):
                 raise ListError(
                     f"{column} has {text[:60]!r}, and the labels before it are "
                     f"{'no ' if has_lists else ''}lists. {_LISTS}"
                 )
-            value = items
-            if items is None:
-                value = filter(None, map(str.strip, text.split(self._separator)))
+            if is_list:
+                value = map(_unquoted, _ITEM.findall(text))
+            else:
+                value = filter(None, map(str.strip, text.split(self.separator)))
         labels = tuple(dict.fromkeys(self._one_label(part, place) for part in value))
         self._has_lists = has_lists
         return labels
 
     def _score(self, value: Any, place: str) -> float:
-        place = f"{place}: column {self._column!r}"
+        place = f"{place}: column {self.column!r}"
         text = str(value) if isinstance(value, float) else text_of(value, place)
         try:
             score = math.nan if isinstance(value, bool) or "_" in text else float(text)

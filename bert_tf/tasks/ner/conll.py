@@ -27,7 +27,7 @@ from bert_tf.tasks.ner.ner_examples import (
     join_documents,
     read_tag,
 )
-from bert_tf.tasks.ner.schemes import OUTSIDE, TYPE, Notation, is_tag
+from bert_tf.tasks.ner.schemes import OUTSIDE, TYPE, Notation, is_tag, types_of
 from bert_tf.tasks.splits import RowCounts
 
 ALONE = "sentences before the first -DOCSTART- line, without document context"
@@ -72,8 +72,8 @@ class Layout:
     width: int
     token: int
     label: int | None
-    end: str = ""
-    encoding: str = "utf-8"
+    end: str
+    encoding: str
     notation: Notation = None  # type: ignore[assignment]
     tags: Collection[str] = ()
     header: str = ""
@@ -133,11 +133,6 @@ class SentenceLines:
     after: tuple[str, ...] = ()
 
     @property
-    def starts_document(self) -> bool:
-        """Whether a mark of a document precedes the sentence."""
-        return any(map(_DOCUMENT_MARK.match, self.before))
-
-    @property
     def notation(self) -> Notation:
         """The notation of the tags of the file."""
         return self.layout.notation
@@ -187,7 +182,7 @@ def read_examples(
             if line.startswith("#"):
                 counts.add(COMMENTS, f"{path}: {line[:60]!r}")
 
-        if document_context and sentence.starts_document:
+        if document_context and any(map(_DOCUMENT_MARK.match, sentence.before)):
             yield from join_documents(document)
             document = []
             in_document = True
@@ -227,8 +222,10 @@ def find_layout(
     for _, line in _lines(path, encoding):
         if line.strip() and not _DOCUMENT_MARK.match(line):
             # Comments may precede the first word.
-            first = line if first[:1] in ("", "#") else first
-            end = end if line.endswith(end) else ""
+            if first[:1] in ("", "#"):
+                first = line
+            if not line.endswith(end):
+                end = ""
     if not first:
         return None
 
@@ -271,9 +268,9 @@ def find_layout(
         name = layout.fields(first)[label].strip()
         others = tags - Counter([name])
         notation = notation_of(others)
-        types = {tag.partition("-")[2] for tag in map(notation.read, others) if tag}
+        types = types_of(filter(None, map(notation.read, others)))
         is_name = TYPE.fullmatch(name.replace(" ", "_")) and not notation.read(name)
-        if types - {""} and is_name and name not in {*others, *types}:
+        if types and is_name and name not in {*others, *types}:
             tags, header = others, first
     return dataclasses.replace(
         layout, label=label, notation=notation_of(tags), tags=tags.keys(), header=header
@@ -336,16 +333,10 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
     number = 0
     lines: list[str] = []
     before: list[str] = []
-    # The last item ends the last sentence, and is no line of the file.
-    numbered = itertools.chain(_lines(path, layout.encoding), [(0, None)])
-    for line_number, line in numbered:
-        has_word = line is not None and layout.has_word(line)
+    # The last line ends the last sentence, and is no line of the file.
+    for line_number, line in itertools.chain(_lines(path, layout.encoding), [(0, "")]):
         # A comment before the first word is between the sentences.
-        if (
-            line is not None
-            and has_word
-            and (lines or not layout.is_comment(line, True))
-        ):
+        if layout.has_word(line) and (lines or not layout.is_comment(line, True)):
             number = number if lines else line_number
             lines.append(line)
             continue
@@ -357,10 +348,9 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
             complete = SentenceLines(layout, number, tuple(lines), tuple(before))
             lines = []
             before = []
-        if line is not None:
-            before.append(line)
+        before.append(line)
     if complete:
-        yield dataclasses.replace(complete, after=tuple(before))
+        yield dataclasses.replace(complete, after=tuple(before[:-1]))
 
 
 def _parse(sentence: SentenceLines, path: str) -> NerExample:
@@ -402,7 +392,7 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
     """
     sentence = example.origin
     layout = sentence.layout
-    remaining = iter(map(sentence.layout.notation.write, tags))
+    remaining = map(layout.notation.write, tags)
     yield from (_render_between(line, layout) for line in sentence.before)
     for line in sentence.lines:
         is_comment = layout.is_comment(line)

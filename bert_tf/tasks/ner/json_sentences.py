@@ -159,7 +159,7 @@ def _find_words(
     # The pieces that start a word, and the place of each text among them.
     splits = ids.row_splits.numpy()
     first = np.flatnonzero(starts_word[ids.values.numpy()])
-    places = [int(np.searchsorted(first, split)) for split in splits]
+    places = np.searchsorted(first, splits).tolist()
 
     all_spans = []
     for row, end in enumerate(splits[1:].tolist()):
@@ -209,19 +209,19 @@ class _Line:
 
         # A tag for each word; only a file to predict may have none.
         tags = self._list_of_texts("tags")
-        known_tags = None
-        if tags is None and self.needs_tags:
-            raise InputError(
-                f"{self.place} has no tags, which this split needs: {self._keys}"
-            )
-        if tags is not None:
-            if len(tags) != len(words):
-                raise MalformedSentenceError(
-                    f"{self.place} has {len(words)} words and {len(tags)} tags. "
-                    "Write a tag for each word."
+        if tags is None:
+            if self.needs_tags:
+                raise InputError(
+                    f"{self.place} has no tags, which this split needs: {self._keys}"
                 )
-            known_tags = tuple(read_tag(tag, self.notation, self.place) for tag in tags)
-        return tuple(words), known_tags
+            return tuple(words), None
+        if len(tags) != len(words):
+            raise MalformedSentenceError(
+                f"{self.place} has {len(words)} words and {len(tags)} tags. Write a tag "
+                "for each word."
+            )
+        known_tags = (read_tag(tag, self.notation, self.place) for tag in tags)
+        return tuple(words), tuple(known_tags)
 
     def _list_of_texts(self, key: str) -> list[str] | None:
         """Returns the value of a key, or None if it is missing or null."""
@@ -239,7 +239,6 @@ class _Line:
     def with_text(self, spans: tuple[Span, ...], counts: RowCounts) -> _WordsAndTags:
         """Returns the words and tags of a line with a text; `counts` receives extended entities."""
         text = self.row["text"]
-        tags = None
         words = tuple(text[start:end] for start, end in spans)
         rows = _value(self.row, "entities")
         # Label Studio leaves out the key of a text without entities.
@@ -249,32 +248,24 @@ class _Line:
             and not any(isinstance(value, list) for value in self.row.values())
         ):
             rows = []
-        if rows is not None:
-            entities = sorted(
-                self._entities(text, rows), key=lambda entity: entity.start
-            )
-            word_entities = self._in_words(entities, spans)
+        if rows is None:
+            if self.needs_tags:
+                raise InputError(
+                    f"{self.place} has no entities, which this split needs: {self._keys}"
+                )
+            return words, None
+        entities = sorted(self._entities(text, rows), key=lambda entity: entity.start)
+        word_entities = self._in_words(entities, spans)
 
-            # An entity may start or end inside of a word.
-            for word_entity, entity in zip(word_entities, entities, strict=True):
-                start, end = spans[word_entity.start][0], spans[word_entity.end - 1][1]
-                if start < entity.start or end > entity.end:
-                    original, extended = (
-                        text[entity.start : entity.end],
-                        text[start:end],
-                    )
-                    counts.add(
-                        EXTENDED,
-                        f"{self.place}: {original!r:.60} is now {extended!r:.60}",
-                    )
-            tags = tuple(
-                to_tags(word_entities, len(words), self.notation.scheme or "iob2")
-            )
-        elif self.needs_tags:
-            raise InputError(
-                f"{self.place} has no entities, which this split needs: {self._keys}"
-            )
-        return words, tags
+        # An entity may start or end inside of a word.
+        for word_entity, entity in zip(word_entities, entities, strict=True):
+            start, end = spans[word_entity.start][0], spans[word_entity.end - 1][1]
+            if start < entity.start or end > entity.end:
+                original, extended = text[entity.start : entity.end], text[start:end]
+                row = f"{self.place}: {original!r:.60} is now {extended!r:.60}"
+                counts.add(EXTENDED, row)
+        tags = to_tags(word_entities, len(words), self.notation.scheme or "iob2")
+        return words, tuple(tags)
 
     def _entities(self, text: str, rows: Any) -> Iterator[Entity]:
         """Yields the entities, with `start` and `end` in characters."""
@@ -293,7 +284,7 @@ class _Line:
                 values = [row[2], *row[:2]]
 
             if not (
-                [type(value) for value in values] == [str, int, int]
+                [*map(type, values)] == [str, int, int]
                 and is_tag(f"B-{values[0].strip()}")
                 and 0 <= values[1] < values[2] <= len(text)
             ):

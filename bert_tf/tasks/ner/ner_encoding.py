@@ -39,7 +39,7 @@ def encode(
     examples: Sequence[NerExample],
     tokenizer: BertTokenizer,
     max_seq_length: int,
-    labels: Mapping[str, int],
+    labels: Sequence[str],
     scheme: str,
     document_context: bool,
 ) -> Encoded:
@@ -55,8 +55,8 @@ def encode(
 
     Args:
         max_seq_length: S, at least 3.
-        labels: The index of each tag of `scheme`. A tag that is not in it, or that is
-            not known, has index 0.
+        labels: The tags of `scheme`, in the order of their indices. A tag that is not
+            one of them, or that is not known, has index 0.
 
     Source: paper, section 5.3 (labels of the first sub-token, document context).
     """
@@ -68,16 +68,15 @@ def encode(
     owner = _owners(texts, windows)
 
     # Windows without labels give no record.
-    used: np.ndarray = np.zeros(len(windows.example), bool)
-    used[owner] = True
+    used, owner = np.unique(owner, return_inverse=True)
     windows = _Windows(windows.example[used], windows.start[used], windows.end[used])
-    owner = (np.cumsum(used) - 1)[owner]
     per_example = np.bincount(windows.example, minlength=len(examples))
     columns = _inputs(texts.pieces.ids, windows, tokenizer, max_seq_length)
 
     # The labels of the first pieces of words: [R, S]
+    index = {label: number for number, label in enumerate(labels)}
     tags = [
-        index for example in examples for index in _label_ids(example, labels, scheme)
+        number for example in examples for number in _label_ids(example, index, scheme)
     ]
     label_ids = np.zeros(columns["input_ids"].shape, np.min_scalar_type(len(labels)))
     positions = 1 + texts.first_piece - windows.start[owner]  # [CLS] is at 0
@@ -91,13 +90,11 @@ def encode(
     return Encoded(columns, per_example, counts)
 
 
-def _label_ids(
-    example: NerExample, labels: Mapping[str, int], scheme: str
-) -> list[int]:
+def _label_ids(example: NerExample, index: Mapping[str, int], scheme: str) -> list[int]:
     """Returns the index of the tag of each word."""
     if example.tags is None:
         return [0] * len(example.words)
-    return [labels.get(tag, 0) for tag in convert(example.tags, scheme)]
+    return [index.get(tag, 0) for tag in convert(example.tags, scheme)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,9 +160,10 @@ def _words_with_neighbors(
     # From the first sentence of a document to the last one: the words, by its id.
     needed: dict[int, tuple[int, int]] = {}
     for example in examples:
+        key = id(example.document)
         first, last = example.first_word, example.first_word + len(example.words)
-        start, end = needed.get(id(example.document), (first, last))
-        needed[id(example.document)] = min(start, first), max(end, last)
+        start, end = needed.get(key, (first, last))
+        needed[key] = min(start, first), max(end, last)
 
     words: list[str] = []
     parts: dict[int, tuple[int, int, int]] = {}
@@ -175,10 +173,9 @@ def _words_with_neighbors(
         if key not in parts:
             start, end = needed[key]
             start = max(0, start - reach)
-            at = len(words)
-            part = example.document[start : end + reach]
-            parts[key] = (at - start, at, at + len(part))
-            words += part
+            first = len(words)
+            words += example.document[start : end + reach]
+            parts[key] = (first - start, first, len(words))
         offset, *limits = parts[key]
         places.append([offset + example.first_word, *limits])
     return words, np.array(places, np.int64).reshape(-1, 3)
@@ -242,13 +239,11 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
         own = slice(first_window[example], first_window[example] + num_windows[example])
         starts = windows.start[own]
         lengths = windows.end[own] - starts
-        first = int(np.searchsorted(texts.word_example, example))
-        words = slice(first, int(np.searchsorted(texts.word_example, example + 1)))
+        words = slice(*np.searchsorted(texts.word_example, [example, example + 1]))
         places = texts.first_piece[words]
 
         for window, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            first = int(np.searchsorted(places, start))
-            inside = slice(first, int(np.searchsorted(places, start + length)))
+            inside = slice(*np.searchsorted(places, [start, start + length]))
             near = slice(max(0, window - _NEAREST), window + _NEAREST + 1)
             best = has_max_context(starts[near], lengths[near], window - near.start)
             chosen = owner[words][inside]  # a view

@@ -56,8 +56,7 @@ class EntityMetrics:
 
         correct_entities = find_entities(correct)
         predicted_entities = find_entities(predicted)
-        known = set(correct_entities)
-        common = [entity for entity in predicted_entities if entity in known]
+        common = list(set(correct_entities).intersection(predicted_entities))
         for entities, counter, forms in (
             (correct_entities, self.correct, self._correct_forms),
             (predicted_entities, self.predicted, self._predicted_forms),

@@ -3,8 +3,6 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from bert_tf.tasks.ner.ner_examples import NerExample
 from bert_tf.tasks.ner.ner_metrics import EntityMetrics, Scores
 from bert_tf.tasks.ner.schemes import find_entities, to_tags, types_of
@@ -45,12 +43,12 @@ class NerResults(TaskResults):
         `outputs` contains `predictions` and `label_ids`, int [S], for each record.
         """
         # The records are in the order of the words that have labels in them.
-        predictions = [
-            output["predictions"][output["label_ids"] > 0] for output in outputs
-        ]
-        indices = np.concatenate([np.zeros(0, np.int64), *predictions]).tolist()
-        entities = find_entities(self._labels[index] for index in indices)
-        return to_tags(entities, len(example.words), self._scheme)
+        tags = (
+            self._labels[index]
+            for output in outputs
+            for index in output["predictions"][output["label_ids"] > 0].tolist()
+        )
+        return to_tags(find_entities(tags), len(example.words), self._scheme)
 
     def score(self, example: NerExample, prediction: Sequence[str]) -> None:
         """Adds a sentence to the metrics; one whose tags are not known is ignored."""
@@ -68,13 +66,13 @@ class NerResults(TaskResults):
         """Returns the number of wrong and lost entities, and both taggings."""
         if example.tags is None:
             return None
-        correct, predicted = map(set, map(find_entities, (example.tags, prediction)))
+        errors = set(find_entities(example.tags)) ^ set(find_entities(prediction))
         row = {
             "tokens": list(example.words),
             "tags": list(example.tags),
             "predicted": list(prediction),
         }
-        return (len(correct ^ predicted), row) if correct != predicted else None
+        return (len(errors), row) if errors else None
 
     def metrics(self) -> Metrics:
         """Returns the metrics of `EntityMetrics.results`; {} if no tag is known."""

@@ -6,7 +6,7 @@ Shape letters: B batch, S sequence, C tags.
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -173,10 +173,8 @@ class NerTask(Task):
         """
         task = dataclasses.replace(self, tokenizer=inputs.tokenizer, labels=())
         if inputs.phases.train:
-            task = _with_train_labels(task, inputs.location)
-            return dataclasses.replace(
-                task, labels=tuple(inputs.in_stated_order(task.labels))
-            )
+            train_labels = inputs.in_stated_order(_train_labels(task, inputs.location))
+            return dataclasses.replace(task, labels=tuple(train_labels))
 
         # The labels and their scheme are those of the trained model.
         labels = inputs.trained.get("labels")
@@ -205,10 +203,6 @@ class NerTask(Task):
             document_context=self.document_context,
             head=self.head,
         )
-
-    @functools.cached_property
-    def _label_index(self) -> Mapping[str, int]:
-        return {label: index for index, label in enumerate(self.labels)}
 
     @property
     def _file_scheme(self) -> str | None:
@@ -289,7 +283,7 @@ class NerTask(Task):
             examples,
             tokenizer,
             max_seq_length=max_seq_length,
-            labels=self._label_index,
+            labels=self.labels,
             scheme=self.scheme,
             document_context=self.document_context,
         )
@@ -303,26 +297,24 @@ class NerTask(Task):
 
     def make_results(self, split: Split) -> NerResults:
         """Returns the object that computes F1, and writes the predicted tags."""
+        # The scheme of a split is known when it was read.
+        if split not in self._schemes:
+            collections.deque(self.read(split, RowCounts()), maxlen=0)
         is_json = _is_json(split.source.name)
         return NerResults(
             self.labels,
-            self._scheme_of(split),
+            self._schemes[split],
             split.with_suffix(_JSON_PREDICTIONS if is_json else _PREDICTIONS),
             json_sentences.render if is_json else conll.render,
         )
-
-    def _scheme_of(self, split: Split) -> str:
-        if split not in self._schemes:
-            collections.deque(self.read(split, RowCounts()), maxlen=0)
-        return self._schemes[split]
 
 
 def _is_json(path: str) -> bool:
     return tables.ending_without_gz(path) in _JSON_ENDINGS
 
 
-def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
-    """Returns the task with labels: all tags of its scheme for the types in the train split."""
+def _train_labels(task: NerTask, location: DataLocation) -> tuple[str, ...]:
+    """Returns all tags of the scheme of the task for the types in the train split."""
     (split,) = task.splits("train", location)
     counts = RowCounts()
     tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
@@ -338,4 +330,4 @@ def _with_train_labels(task: NerTask, location: DataLocation) -> NerTask:
             f"{split.source.name} has no entities{skipped}, so there is nothing to "
             f"learn. {notes}Give a train file with tags such as B-PER."
         )
-    return dataclasses.replace(task, labels=schemes.all_tags(types, task.scheme))
+    return schemes.all_tags(types, task.scheme)

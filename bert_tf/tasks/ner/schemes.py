@@ -110,16 +110,16 @@ def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
     tags = [OUTSIDE] * length
     previous = Entity("", 0, 0)
     for entity in entities:
-        words = range(entity.start, entity.end)
-        prefixes = ["I"] * len(words)
+        prefixes = ["I"] * (entity.end - entity.start)
         touches = previous.end == entity.start and previous.type == entity.type
         if touches if scheme == "iob1" else scheme != IO:
             prefixes[0] = "B"
         if scheme == "iobes":
-            prefixes[-1] = "S" if len(words) == 1 else "E"
+            prefixes[-1] = "S" if len(prefixes) == 1 else "E"
 
-        for word, prefix in zip(words, prefixes, strict=True):
-            tags[word] = f"{prefix}-{entity.type}"
+        tags[entity.start : entity.end] = [
+            f"{prefix}-{entity.type}" for prefix in prefixes
+        ]
         previous = entity
     return tags
 
@@ -149,10 +149,7 @@ class Notation:
 
     @classmethod
     def of(
-        cls,
-        tags: Counter[str],
-        scheme: str | None = None,
-        types: Collection[str] = (),
+        cls, tags: Counter[str], scheme: str | None, types: Collection[str]
     ) -> "Notation":
         """Returns how a file writes its tags, or most of them.
 

@@ -16,7 +16,12 @@ from bert_tf.options import documented, option
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS
-from bert_tf.tasks.windows import has_max_context, tokenize_words, windows
+from bert_tf.tasks.windows import (
+    group_and_place,
+    has_max_context,
+    tokenize_words,
+    windows,
+)
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
@@ -121,22 +126,27 @@ class Context:
         self.words = words
         self._tokenizer = tokenizer
         (self.pieces,) = tokenize_words([words], tokenizer)
-        self._word_of_piece = self.pieces.words().tolist()
+        vocabulary = tokenizer.vocabulary
+        self._tokens = [vocabulary[piece] for piece in self.pieces.ids.tolist()]
+        word_of_piece, _ = group_and_place(np.diff(self.pieces.first))
+        self._word_of_piece = word_of_piece.tolist()
 
     @functools.cached_property
     def _normalized(self) -> list[str]:
         rows = self._tokenizer.words(list(self.words)).to_list()
         return [b" ".join(row).decode() for row in rows]
 
-    def text(self, first: int, last: int, tokens: Sequence[str]) -> str:
-        """Returns the original text of the pieces from `first` to `last`, which are `tokens`."""
+    def text(self, first: int, last: int) -> str:
+        """Returns the original text of the pieces from `first` to `last`."""
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
+        tokens = self._tokens[first : last + 1]
         joined = " ".join(tokens).replace(" ##", "").replace("##", "")
         normalized = " ".join(filter(None, self._normalized[begin:end]))
         original = " ".join(self.words[begin:end])
         return final_text(" ".join(joined.split()), original, normalized)
 
 
+@dataclasses.dataclass
 class AnswerFinder:
     """Finds the n best answers to questions.
 
@@ -145,26 +155,22 @@ class AnswerFinder:
     Source: google-research/bert `run_squad.write_predictions`.
     """
 
-    def __init__(
-        self, tokenizer: "BertTokenizer", settings: AnswerSettings, doc_stride: int
-    ) -> None:
-        self._tokenizer = tokenizer
-        self._settings = settings
-        self._doc_stride = doc_stride
-        self._vocabulary = tokenizer.vocabulary
-        self._last: Context | None = None
+    tokenizer: "BertTokenizer"
+    settings: AnswerSettings
+    doc_stride: int
+    _last: Context | None = None
 
     def find(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
         """Returns the best answers to a question.
 
-        `outputs` contains `input_ids`, `input_mask`, `segment_ids`, `start_logits` and
-        `end_logits` of each window, [S] each.
+        `outputs` contains `input_mask`, `segment_ids`, `start_logits` and `end_logits`
+        of each window, [S] each.
         """
         null, null_score = _null_answer(outputs)
         answers = _distinct(
-            self._answers(example, null, outputs), self._settings.n_best_size
+            self._answers(example, null, outputs), self.settings.n_best_size
         )
-        return _with_probabilities(answers, null, null_score, self._settings)
+        return _with_probabilities(answers, null, null_score, self.settings)
 
     def candidates(
         self, example: SquadExample, outputs: Sequence[Outputs]
@@ -173,30 +179,31 @@ class AnswerFinder:
         context = self._context(example)
         all_spans: list[np.ndarray] = [np.zeros(0, _SPAN)]
         if outputs:
-            offset = int(outputs[0]["segment_ids"].argmax())
+            segment_ids = outputs[0]["segment_ids"]
+            offset = int(segment_ids.argmax())
             # Only the last window can be shorter than the first one.
-            room = int(outputs[0]["segment_ids"].sum()) - 1
-            starts, lengths = windows(len(context.pieces.ids), room, self._doc_stride)
+            room = int(segment_ids.sum()) - 1
+            starts, lengths = windows(len(context.pieces.ids), room, self.doc_stride)
 
         for number, output in enumerate(outputs):
-            padded = self._settings.padding_as_released
+            padded = self.settings.padding_as_released
             end = None if padded else int(output["input_mask"].sum())
             spans = _candidates(
                 output["start_logits"][:end],
                 output["end_logits"][:end],
                 offset=offset,
                 has_max_context=has_max_context(starts, lengths, number),
-                settings=self._settings,
+                settings=self.settings,
             )
-            spans["window"] = number
             spans["first_piece"] += starts[number]
+            spans["last_piece"] += starts[number]
             all_spans.append(spans)
         return np.concatenate(all_spans)
 
     def _context(self, example: SquadExample) -> Context:
         """Returns the context of an example; successive examples share it."""
         if self._last is None or self._last.words is not example.words:
-            self._last = Context(example.words, self._tokenizer)
+            self._last = Context(example.words, self.tokenizer)
         return self._last
 
     def _answers(
@@ -207,29 +214,23 @@ class AnswerFinder:
         spans = self.candidates(example, outputs)
         scores = spans["start_logit"] + spans["end_logit"]
         order = np.argsort(-scores, kind="stable")
-        has_null = self._settings.version_2_with_negative
+        has_null = self.settings.version_2_with_negative
 
-        for span in spans[order].tolist():
-            window, start, end, first, start_logit, end_logit = span
+        for first, last, start_logit, end_logit in spans[order].tolist():
             if has_null and null.score > start_logit + end_logit:
                 yield null
                 has_null = False
-            ids = outputs[window]["input_ids"][start : end + 1]
-            tokens = [self._vocabulary[token_id] for token_id in ids.tolist()]
-            text = context.text(first, first + end - start, tokens)
-            yield Answer(text, start_logit, end_logit)
+            yield Answer(context.text(first, last), start_logit, end_logit)
         if has_null:
             yield null
 
 
-# A span of tokens: window, first and last position in the sequence, index of the first
-# piece in the context, and the logits.
+# A span of tokens: the indices of its first and last piece in the context, and the
+# logits.
 _SPAN = np.dtype(
     [
-        ("window", np.int64),
-        ("start", np.int64),
-        ("end", np.int64),
         ("first_piece", np.int64),
+        ("last_piece", np.int64),
         ("start_logit", np.float64),
         ("end_logit", np.float64),
     ]
@@ -240,8 +241,8 @@ def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
     """Returns the answer "" with the lowest score of all windows, and this score."""
     null, lowest = Answer("", 0.0, 0.0), _NO_NULL_SCORE
     for output in outputs:
-        logits = (float(output[f"{name}_logits"][0]) for name in ("start", "end"))
-        answer = Answer("", *logits)
+        start_logit, end_logit = output["start_logits"][0], output["end_logits"][0]
+        answer = Answer("", float(start_logit), float(end_logit))
         if answer.score < lowest:
             null, lowest = answer, answer.score
     return null, lowest
@@ -256,7 +257,7 @@ def _candidates(
 ) -> np.ndarray:
     """Returns the possible answers in a window, by descending start and end logit.
 
-    `first_piece` of the result is counted from the start of the window.
+    The pieces of the result are counted from the start of the window.
 
     Args:
         offset: Position of the first piece of the context in the sequence.
@@ -276,12 +277,12 @@ def _candidates(
     inside &= (start <= end) & (end - start < settings.max_answer_length)
     inside[inside] = has_max_context[piece[inside]]
 
-    spans = np.zeros(np.count_nonzero(inside), _SPAN)
-    spans["start"] = start[inside]
-    spans["end"] = end[inside]
-    spans["first_piece"] = piece[inside]
-    spans["start_logit"] = start_logits[spans["start"]]
-    spans["end_logit"] = end_logits[spans["end"]]
+    start, end = start[inside], end[inside]
+    spans = np.zeros(len(start), _SPAN)
+    spans["first_piece"] = start - offset
+    spans["last_piece"] = end - offset
+    spans["start_logit"] = start_logits[start]
+    spans["end_logit"] = end_logits[end]
     return spans
 
 
@@ -346,8 +347,7 @@ def final_text(predicted: str, original: str, normalized: str) -> str:
     start = normalized.find(predicted)
     if start < 0 or not predicted:
         return original
-    spaces = normalized.count(" ")
-    if len(original) - original.count(" ") != len(normalized) - spaces:
+    if len(original) - original.count(" ") != len(normalized) - normalized.count(" "):
         return original
 
     # Both texts have the same characters, apart from spaces.

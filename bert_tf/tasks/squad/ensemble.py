@@ -81,7 +81,7 @@ def average(
 def _read(path: str, version_2_with_negative: bool) -> dict[str, list[Row]]:
     """Reads an n-best file; only with `version_2_with_negative` may it have empty answers."""
     contents = json_files.read(path)
-    lists = list(contents.values())
+    lists = contents.values()
     if not lists or not all(isinstance(answers, list) and answers for answers in lists):
         raise InputError(
             f"{path} has no lists of answers. Give a file nbest_predictions.json, and "
@@ -111,9 +111,8 @@ def _questions(
             for question in answered
         ]
 
-    counts = RowCounts()
     all_examples = read_examples(
-        data_file, False, settings.version_2_with_negative, counts
+        data_file, False, settings.version_2_with_negative, RowCounts()
     )
     examples = list(itertools.islice(all_examples, limit or None))
     different = {example.id for example in examples} ^ answered.keys()

@@ -141,19 +141,16 @@ def _answer_pieces(
     """Returns the first and last piece of each answer in its context; None without an answer."""
     known = [number for number, example in enumerate(examples) if example.answer_words]
     result: list[tuple[int, int] | None] = [None] * len(examples)
-    if not known:
-        return result
     texts = [(examples[number].answers or ("",))[0] for number in known]
     texts_before = [examples[number].before_answer for number in known]
-    answers, before = (
-        _token_ids(text_list, tokenizer) for text_list in (texts, texts_before)
-    )
+    answers = _token_ids(texts, tokenizer)
+    before = _token_ids(texts_before, tokenizer)
 
     for number, answer, preceding in zip(known, answers, before, strict=True):
-        context = contexts[number]
-        first, last = examples[number].answer_words or (0, 0)
+        example, context = examples[number], contexts[number]
+        first, last = example.answer_words or (0, 0)
         # The index -1 is the last word, as in google-research/bert.
-        start = int(context.first[first % len(examples[number].words)])
+        start = int(context.first[first % len(example.words)])
         end = int(context.first[last + 1])
         expected_start = start + len(preceding)
         result[number] = _narrowed(
@@ -164,7 +161,7 @@ def _answer_pieces(
             (start, end - 1),
             (expected_start, expected_start + len(answer) - 1),
         ):
-            covering = _covering(examples[number], tokenizer, context.ids[start:end])
+            covering = _covering(example, tokenizer, context.ids[start:end])
             if len(covering):
                 result[number] = start + int(covering[0]), start + int(covering[-1])
     return result

@@ -52,9 +52,7 @@ def f1(prediction: str, answer: str, by: str = "words") -> float:
     Source: `f1_score` of the official script for version 1.1.
     """
     predicted, expected = UNITS[by](prediction), UNITS[by](answer)
-    common = sum(
-        (collections.Counter(predicted) & collections.Counter(expected)).values()
-    )
+    common = (collections.Counter(predicted) & collections.Counter(expected)).total()
     if not common:
         return 0.0
     precision, recall = common / len(predicted), common / len(expected)

@@ -1,6 +1,5 @@
 """`SquadResults`: the metrics and the output files of a split."""
 
-import functools
 import json
 import logging
 import os
@@ -32,14 +31,8 @@ class AnswerMetrics:
         # For each question in version 2.0: EM and F1 of the prediction, EM and F1 of the
         # best answer other than "", the null score difference, whether there is such an
         # answer, and whether the question has an answer. In version 1.1, EM and F1.
-        self._rows: list[tuple[float, ...]] = []
+        self._rows: list[list[float]] = []
         self._num_unknown = self._num_without_blanks = 0
-        with_negative = settings.version_2_with_negative
-        f1 = squad_metrics.f1_with_negative if with_negative else squad_metrics.f1
-        self._metrics = (
-            squad_metrics.exact_match,
-            functools.partial(f1, by=settings.f1_by),
-        )
 
     def add(
         self, example: SquadExample, predicted: str, best_text: str, null_diff: float
@@ -51,33 +44,33 @@ class AnswerMetrics:
             self._num_unknown += 1
             return
 
-        texts = [predicted]
-        others = list[float]()
+        row = self.em_and_f1(example, predicted)
         if self._settings.version_2_with_negative:
-            texts.append(best_text)
-            others = [null_diff, bool(best_text), bool(example.answers)]
-        em_f1 = [value for text in texts for value in self.em_and_f1(example, text)]
-        self._rows.append((*em_f1, *others))
+            row += self.em_and_f1(example, best_text)
+            row += [null_diff, bool(best_text), bool(example.answers)]
+        self._rows.append(row)
 
     def em_and_f1(self, example: SquadExample, text: str) -> list[float]:
         """Returns EM and F1, from 0 to 1, of a question with known answers."""
-        correct = list(example.answers or ())
+        correct, f1 = list(example.answers or ()), squad_metrics.f1
         if self._settings.version_2_with_negative:
             correct = squad_metrics.correct_answers(correct)
+            f1 = squad_metrics.f1_with_negative
         # The largest value over the correct answers, of which there is at least one.
         return [
-            max(metric(text, answer) for answer in correct) for metric in self._metrics
+            max(squad_metrics.exact_match(text, answer) for answer in correct),
+            max(f1(text, answer, self._settings.f1_by) for answer in correct),
         ]
 
     def results(self) -> Metrics:
         """Returns the metrics; {} if no question has known answers."""
-        if self._num_unknown and self._rows:
+        if not self._rows:
+            return {}
+        if self._num_unknown:
             _LOGGER.warning(
                 "warning: the metrics do not include %s questions without answers.",
                 f"{self._num_unknown:,}",
             )
-        if not self._rows:
-            return {}
         is_mostly_without_blanks = 2 * self._num_without_blanks > len(self._rows)
         if self._settings.f1_by == "words" and is_mostly_without_blanks:
             _LOGGER.warning(
@@ -167,8 +160,9 @@ class SquadResults(TaskResults):
     def score(self, example: SquadExample, prediction: BestAnswers) -> None:
         """Adds a question to the metrics; a question without known answers is only counted."""
         predicted = prediction.predicted(self._settings)
-        null_diff = prediction.null_score_diff
-        self._metrics.add(example, predicted, prediction.best_text, null_diff)
+        self._metrics.add(
+            example, predicted, prediction.best_text, prediction.null_score_diff
+        )
         correct = dict.fromkeys(example.answers or ())
         self._add_sample(
             f"question:  {example.question}\n"

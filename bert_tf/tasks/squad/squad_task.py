@@ -169,11 +169,13 @@ class SquadTask(Task):
     @property
     def facts(self) -> SquadFacts:
         """Facts about the task; see `tasks.task.Task`."""
-        settings = {
+        return SquadFacts(
+            self.name,
+            "span",
             **dataclasses.asdict(self.windows),
             **dataclasses.asdict(self.answers),
-        }
-        return SquadFacts(self.name, "span", **settings, head=self.head)
+            head=self.head,
+        )
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
         """Returns the split of a kind; see `tasks.task.Task`.
@@ -196,9 +198,10 @@ class SquadTask(Task):
         Training examples are in the random order of google-research/bert. The batches
         of a run have an order of their own.
         """
+        examples = super().read(split, counts)
         if split.kind != "train":
-            return super().read(split, counts)
-        shuffled = list(super().read(split, counts))
+            return examples
+        shuffled = list(examples)
         random.Random(_TRAINING_SHUFFLE_SEED).shuffle(shuffled)
         return iter(shuffled)
 

@@ -88,7 +88,7 @@ class CustomReader(SplitReader):
 
     columns: TextColumns
     labels: tuple[str, ...] | None
-    task_type: str = "classification"
+    task_type: str
 
     def prepare(
         self, task: ClassificationTask, inputs: TaskInputs
@@ -99,12 +99,12 @@ class CustomReader(SplitReader):
 
         # Of a trained model, of the columns, or of the train split.
         labels = inputs.trained.get("labels")
-        if labels is None and len(self._label_columns) > 1:
-            labels = self._label_columns
         if labels is None:
-            labels = inputs.in_stated_order(
-                self._labels_of_train_split(inputs.location)
-            )
+            labels = self._label_columns
+            if len(labels) == 1:
+                labels = inputs.in_stated_order(
+                    self._labels_of_train_split(inputs.location)
+                )
 
         _check_labels(labels, self.task_type)
         reader = dataclasses.replace(self, labels=tuple(labels))

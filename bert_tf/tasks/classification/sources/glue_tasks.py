@@ -7,7 +7,6 @@ Labels are in the order of google-research/bert and the Model Garden.
 """
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -100,11 +99,11 @@ class GlueReader(SplitReader):
             )
 
         # A given file is the first split of its kind.
-        by_suffix = self.files.get(kind, _FILES[kind])
+        by_suffix = [*self.files.get(kind, _FILES[kind]).items()]
         if location.explicit_file(kind):
-            by_suffix = dict(itertools.islice(by_suffix.items(), 1))
+            del by_suffix[1:]
         splits = []
-        for suffix, names in by_suffix.items():
+        for suffix, names in by_suffix:
             paths = [*names, *(f"{self.folder}/{name}" for name in names)]
             source = FileSource(location.find_file(kind, paths))
             splits.append(Split(kind, source, suffix))

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
@@ -72,9 +72,7 @@ class TfdsSource:
         import tensorflow as tf
 
         paths = map(str, self.builder.info.splits[self.split].filepaths)
-        hashes = [
-            files.sha256_of_file(path) for path in paths if tf.io.gfile.exists(path)
-        ]
+        hashes = map(files.sha256_of_file, filter(tf.io.gfile.exists, paths))
         digest = files.sha256("".join(hashes).encode())
         return f"{self.name} SHA-256 {digest} {self.columns}"
 
@@ -94,7 +92,7 @@ class TfdsReader(SplitReader):
 
     columns: tuple[str, str | None, str]
     labels: tuple[str, ...] | None
-    task_type: str = "classification"
+    task_type: str
     label_separator: str = ","
     label_by_name: Mapping[str, str] = dataclasses.field(default_factory=dict)
     suffix: str = ""
@@ -148,11 +146,9 @@ class TfdsReader(SplitReader):
         parser = LabelParser(
             self.columns[2], self.task_type, self.labels, self.label_separator
         )
-        name = split.source.name
-        rows = self._rows(split, counts)
         return examples_of_rows(
-            rows,
-            name,
+            self._rows(split, counts),
+            split.source.name,
             kind=split.kind,
             columns=self.columns,
             parse_label=parser,
@@ -164,7 +160,7 @@ class TfdsReader(SplitReader):
     ) -> Iterator[tuple[int, tuple[str, str | None, Any]]]:
         """Yields the number of each example, from 1, its texts, and its label."""
         source, (text_a, text_b, label) = split.source, self.columns
-        convert = self._label_converter(source.builder, split.kind)
+        names = self.label_names(source.builder)
         number = 0
         for batch in _batches(source, list(filter(None, self.columns))):
             labels = _as_list(batch[label])
@@ -173,7 +169,7 @@ class TfdsReader(SplitReader):
 
             for text, other, value in zip(texts, others, labels, strict=True):
                 number += 1
-                converted = convert(value)
+                converted = _label_of(value, names, split.kind)
                 if converted is None and split.kind != "test":
                     counts[WITHOUT_LABEL] += 1
                 else:
@@ -183,27 +179,23 @@ class TfdsReader(SplitReader):
         """Returns the names of the labels of a data set; [] if they have no names."""
         feature = builder.info.features[self.columns[2]]
         names = getattr(getattr(feature, "feature", feature), "names", None)
-        return [self._own_label(name) for name in names or ()]
+        labels = self.labels or ()
+        return [
+            name if name in labels else self.label_by_name.get(name, name)
+            for name in names or ()
+        ]
 
-    def _own_label(self, name: str) -> str:
-        known = self.labels is not None and name in self.labels
-        return name if known else self.label_by_name.get(name, name)
 
-    def _label_converter(self, builder: Any, kind: str) -> Callable[[Any], Any]:
-        """Returns a function from a value of the feature to a label or None."""
-        names = self.label_names(builder)
-
-        def convert(value: Any) -> Any:
-            if isinstance(value, list):
-                return [convert(element) for element in value]
-            if isinstance(value, bytes):
-                return value.decode("utf-8", "ignore")
-            if names:
-                return names[value] if value >= 0 else None
-            # Test splits without public labels contain -1.
-            return None if kind == "test" and value == -1 else value
-
-        return convert
+def _label_of(value: Any, names: Sequence[str], kind: str) -> Any:
+    """Converts a value of the feature to a label or None."""
+    if isinstance(value, list):
+        return [_label_of(element, names, kind) for element in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "ignore")
+    if names:
+        return names[value] if value >= 0 else None
+    # Test splits without public labels contain -1.
+    return None if kind == "test" and value == -1 else value
 
 
 def _builder(location: DataLocation, prepare: bool = False) -> Any:
@@ -216,7 +208,14 @@ def find_text_features(location: DataLocation) -> tuple[str, str | None]:
     These are the names that the GLUE sets have, "text", or the only text feature. A
     data set with other text features raises InputError.
     """
-    texts = _text_features(_builder(location))
+    import tensorflow as tf
+
+    features = _builder(location).info.features.items()
+    texts = {
+        name
+        for name, value in features
+        if value.dtype == tf.string and value.shape == ()
+    }
     for pair in _PAIRS:
         if texts.issuperset(pair):
             return pair
@@ -275,17 +274,6 @@ def _batches(source: TfdsSource, names: Sequence[str]) -> Iterator[Mapping[str, 
         )
         dataset = dataset.map(lambda example: {name: example[name] for name in names})
         yield from dataset.ragged_batch(_EXAMPLES_PER_BATCH)
-
-
-def _text_features(builder: Any) -> set[str]:
-    import tensorflow as tf
-
-    features = builder.info.features.items()
-    return {
-        name
-        for name, value in features
-        if value.dtype == tf.string and value.shape == ()
-    }
 
 
 def _check_features(builder: Any, names: Sequence[str | None]) -> None:

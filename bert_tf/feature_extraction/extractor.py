@@ -160,5 +160,5 @@ def average_words(
             starts.append(index)
 
     sums = np.add.reduceat(values, starts, axis=1)  # [K, words, H]
-    lengths = np.diff([*starts, len(tokens)])[:, None]  # [words, 1]
+    lengths = np.subtract([*starts[1:], len(tokens)], starts)[:, None]  # [words, 1]
     return words, sums / lengths.astype(values.dtype)

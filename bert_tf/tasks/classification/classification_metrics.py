@@ -91,7 +91,7 @@ def _f1_of_all_decisions(outcomes: np.ndarray) -> float:
 
 
 def _mean_f1_of_outcomes(outcomes: np.ndarray) -> float:
-    return np.mean([binary_scores(row).f1 for row in outcomes])
+    return float(np.mean([binary_scores(row).f1 for row in outcomes]))
 
 
 def _correlation(name: str, scores: np.ndarray) -> float:

@@ -149,7 +149,7 @@ class TextResults(TaskResults):
             return
         labels, outputs = zip(*self._block, strict=True)
         stacked = _stacked(outputs)  # [N, C] each
-        logits = stacked["logits"].astype(np.float64)
+        logits: np.ndarray = stacked["logits"].astype(np.float64)
         self._loss += float(self._add(labels, logits, stacked))
         self._block = []
 
@@ -295,7 +295,7 @@ class ClassificationResults(TextResults):
         accuracy = counts[true == predicted].sum() / self._count
         text = (
             f"accuracy {accuracy:.4f}; {frequencies.max() / self._count:.4f} if the "
-            f"most frequent label, {self.labels[frequencies.argmax()]}, is always "
+            f"most frequent label, {self.labels[int(frequencies.argmax())]}, is always "
             f"predicted\n\n{by_label}\n"
         )
         if num_labels > _MAX_MATRIX:
@@ -327,7 +327,7 @@ class ClassificationResults(TextResults):
     def _confusion_matrix(self) -> np.ndarray:
         """Returns the number of examples of each pair of labels: int64 [C, C]."""
         true, predicted, counts, num_labels = self._counted()
-        matrix = np.zeros([num_labels, num_labels], np.int64)
+        matrix: np.ndarray = np.zeros([num_labels, num_labels], np.int64)
         matrix[true, predicted] = counts
         return matrix
 

@@ -239,11 +239,15 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
         own = slice(first_window[example], first_window[example] + num_windows[example])
         starts = windows.start[own]
         lengths = windows.end[own] - starts
-        words = slice(*np.searchsorted(texts.word_example, [example, example + 1]))
+        bounds: list[int] = np.searchsorted(
+            texts.word_example, [example, example + 1]
+        ).tolist()
+        words = slice(*bounds)
         places = texts.first_piece[words]
 
         for window, (start, length) in enumerate(zip(starts, lengths, strict=True)):
-            inside = slice(*np.searchsorted(places, [start, start + length]))
+            bounds = np.searchsorted(places, [start, start + length]).tolist()
+            inside = slice(*bounds)
             near = slice(max(0, window - _NEAREST), window + _NEAREST + 1)
             best = has_max_context(starts[near], lengths[near], window - near.start)
             chosen = owner[words][inside]  # a view

@@ -278,7 +278,7 @@ def _candidates(
     inside[inside] = has_max_context[piece[inside]]
 
     start, end = start[inside], end[inside]
-    spans = np.zeros(len(start), _SPAN)
+    spans: np.ndarray = np.zeros(len(start), _SPAN)
     spans["first_piece"] = start - offset
     spans["last_piece"] = end - offset
     spans["start_logit"] = start_logits[start]

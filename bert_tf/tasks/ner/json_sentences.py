@@ -159,7 +159,7 @@ def _find_words(
     # The pieces that start a word, and the place of each text among them.
     splits = ids.row_splits.numpy()
     first = np.flatnonzero(starts_word[ids.values.numpy()])
-    places: list[int] = np.searchsorted(first, splits).tolist()
+    places: Any = np.searchsorted(first, splits).tolist()
 
     all_spans = []
     for row, end in enumerate(splits[1:].tolist()):

@@ -9,6 +9,7 @@ pieces of all documents.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -239,7 +240,7 @@ def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
         own = slice(first_window[example], first_window[example] + num_windows[example])
         starts = windows.start[own]
         lengths = windows.end[own] - starts
-        bounds: list[int] = np.searchsorted(
+        bounds: Any = np.searchsorted(
             texts.word_example, [example, example + 1]
         ).tolist()
         words = slice(*bounds)

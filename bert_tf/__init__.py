@@ -8,7 +8,7 @@ Read in this order; each package imports only packages listed before it:
 1. The foundation: `errors`, `options` (the fields of configs), `optional_packages`
    (imports of the extras), and `storage` with all that is read and written: files,
    record files, weights folders. `config`, `record_format`, `head_config` and
-   `task_facts` define the architecture, the record format, the layers of a head and the
+   `saved_task` define the architecture, the record format, the layers of a head and the
    facts about a task. `progress` reports long work, `tfds_builders` opens
    tensorflow-datasets, and `backend` checks what the backend of Keras supports.
    `program` has what every main needs.
@@ -21,7 +21,7 @@ Read in this order; each package imports only packages listed before it:
    saves models, `text_inputs` is a Keras layer from texts to ids, `runs` pretrains a
    model or trains it for a task, `export` creates models for serving.
 6. `corpus` reads the text of others, `vocabularies` learns vocabularies from it,
-   `record_creation` is the procedure that makes records of it, and `runners` executes
+   `record_creation` is the procedure that makes records of it, and `record_jobs` executes
    this procedure on one or several machines. `sample_data` makes text to start with.
 7. `sweeps` compares runs, `quickstart` is the whole workflow, and `cli` has the parts
    that programs share. The programs are in `data_prep/` and `run_scripts/`.

@@ -37,8 +37,8 @@ from absl import flags
 from bert_tf.errors import InputError
 from bert_tf.program import command_line, config_flags
 from bert_tf.record_creation import records_config, stats
-from bert_tf.runners import beam, dask, local
-from bert_tf.runners.base import Runner, create_records
+from bert_tf.record_jobs import beam, dask, local
+from bert_tf.record_jobs.base import Runner, create_records
 
 config_flags.define_path("input_file", "Comma list of globs: the text files.")
 config_flags.define_path(

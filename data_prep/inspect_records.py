@@ -68,7 +68,7 @@ def main() -> None:
     values = flags.FLAGS
     config = config_flags.build(records_config.RecordsConfig)
     startup.import_tensorflow()
-    from bert_tf.runners import inspection
+    from bert_tf.record_jobs import inspection
 
     if not inspection.inspect(config, values.input_file, values.num_examples):
         sys.exit(1)

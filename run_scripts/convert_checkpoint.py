@@ -13,11 +13,11 @@ for a fixed input.
 from absl import flags
 
 from bert_tf.program import command_line, config_flags, startup
-from bert_tf.storage import dialects
+from bert_tf.storage import checkpoint_dialects
 
 FLAGS = flags.FLAGS
 config_flags.define_path(
-    "from", f"The checkpoint to read: {dialects.SOURCES}.", required=True
+    "from", f"The checkpoint to read: {checkpoint_dialects.SOURCES}.", required=True
 )
 config_flags.define_path(
     "to",
@@ -27,8 +27,11 @@ config_flags.define_path(
 flags.DEFINE_enum(
     "dialect",
     "bert-tf",
-    dialects.WRITABLE_DIALECTS,
-    "; ".join(f"{name}: {each.text}" for name, each in dialects.WRITABLE.items()) + ".",
+    checkpoint_dialects.WRITABLE_DIALECTS,
+    "; ".join(
+        f"{name}: {each.text}" for name, each in checkpoint_dialects.WRITABLE.items()
+    )
+    + ".",
 )
 config_flags.define_path(
     "bert_config_file", "bert_config.json. Default: the one of --from."

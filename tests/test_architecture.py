@@ -13,7 +13,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 PACKAGES = ("bert_tf", "data_prep", "run_scripts", "tools")
 PROGRAMS = ("data_prep", "run_scripts")
 PARTS_OF_PROGRAMS = tuple(
-    f"bert_tf.{name}" for name in ["cli", "corpus", "quickstart", "runners", "sweeps"]
+    f"bert_tf.{name}"
+    for name in ["cli", "corpus", "quickstart", "record_jobs", "sweeps"]
 )
 # Layer 0, which all other packages may import, and what its parts import of each other.
 FOUNDATION = {
@@ -25,7 +26,7 @@ FOUNDATION = {
     "bert_tf.config": ("bert_tf.errors", "bert_tf.storage"),
     "bert_tf.record_format": ("bert_tf.errors", "bert_tf.storage"),
     "bert_tf.head_config": ("bert_tf.errors", "bert_tf.options"),
-    "bert_tf.task_facts": ("bert_tf.head_config",),
+    "bert_tf.saved_task": ("bert_tf.head_config",),
     "bert_tf.tfds_builders": ("bert_tf.errors",),
     "bert_tf.backend": ("bert_tf.errors",),
 }
@@ -72,7 +73,7 @@ IMPORT_RULES = {
         ("bert_tf.tokenization", "bert_tf.masking", "bert_tf.corpus"),
         ("keras",),
     ),
-    "bert_tf.runners": (
+    "bert_tf.record_jobs": (
         (
             "bert_tf.program",
             "bert_tf.tokenization",
@@ -82,7 +83,7 @@ IMPORT_RULES = {
         ),
         ("keras",),
     ),
-    "bert_tf.sample_data": (("bert_tf.runners.local",), ("keras",)),
+    "bert_tf.sample_data": (("bert_tf.record_jobs.local",), ("keras",)),
     "bert_tf.sweeps": (
         ("bert_tf.tasks.tables", "bert_tf.runs.dev_split"),
         ("keras",),

@@ -8,8 +8,8 @@ from tiny_bert import SPECIAL
 
 from bert_tf import record_format
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import local
-from bert_tf.runners.base import create_records
+from bert_tf.record_jobs import local
+from bert_tf.record_jobs.base import create_records
 
 WORDS = [f"w{chr(97 + i // 26)}{chr(97 + i % 26)}" for i in range(300)]
 PIECES = ["##x", "##yz", "##q"]

@@ -23,7 +23,12 @@ from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 from bert_tf.storage import files, json_files
-from bert_tf.storage.dialects import DIALECTS, WRITABLE, WRITABLE_DIALECTS, writers_of
+from bert_tf.storage.checkpoint_dialects import (
+    DIALECTS,
+    WRITABLE,
+    WRITABLE_DIALECTS,
+    writers_of,
+)
 from bert_tf.storage.overwrite_rule import first_foreign, names_in, refusal
 from bert_tf.storage.paths import is_inside, real_path, resolve_output
 from bert_tf.training.lifecycle.run_state import run_of

@@ -15,7 +15,7 @@ from bert_tf.export.job import ExportJob
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
 from bert_tf.export.output_decoding import SEPARATORS, separator_of
 from bert_tf.export.served.loading import served_class
-from bert_tf.storage import files, sealed, weights
+from bert_tf.storage import files, integrity, weights
 from bert_tf.tasks.task import DEV_EXAMPLES
 
 LABELS_FILE = "labels.txt"
@@ -47,8 +47,8 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
     """Writes these files to the folder of a version, which must contain the models already."""
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
-    facts = {**job.facts, FILES_SHA256: sealed.checksums(folder, CHECKED_FILES)}
-    files.write_json(os.path.join(extra, weights.FACTS_FILE), sealed.seal(facts))
+    facts = {**job.facts, FILES_SHA256: integrity.checksums(folder, CHECKED_FILES)}
+    files.write_json(os.path.join(extra, weights.FACTS_FILE), integrity.seal(facts))
     config = job.checkpoint.config.to_dict()
     files.write_json(os.path.join(extra, weights.CONFIG_FILE), config)
     for name, content in text_files(job).items():

@@ -29,7 +29,7 @@ from bert_tf.export.served import ServedModel, load_served
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling.inputs import POSITIONS
 from bert_tf.pretrained import Pretrained
-from bert_tf.storage import files, json_files, sealed
+from bert_tf.storage import files, integrity, json_files
 from bert_tf.storage.weights import VOCABULARY_FILE
 
 FACTS_FILE = "bert_tf.json"
@@ -102,7 +102,7 @@ def embedded_files(
         do_lower_case=served.tokenizer.do_lower_case,
         **facts,
     )
-    values = sealed.seal(dataclasses.asdict(stored))
+    values = integrity.seal(dataclasses.asdict(stored))
     content = json.dumps(values, indent=2, sort_keys=True).encode()
     return {**text_files(job), FACTS_FILE: content}
 

@@ -21,7 +21,7 @@ from tensorflow.python.framework import op_def_registry
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
-from bert_tf.storage import files, json_files, sealed
+from bert_tf.storage import files, integrity, json_files
 from bert_tf.storage.weights import FACTS_FILE
 
 _WEIGHTS = "variables/variables.data-00000-of-00001"
@@ -94,8 +94,8 @@ def _check_checksums(folder: str, facts: Mapping[str, Any]) -> None:
     own = f"{EXTRA}/{FACTS_FILE}"
     listed = facts.get(FILES_SHA256, {})
     expected = {name: listed.get(name) for name in CHECKED_FILES}
-    changed = [] if sealed.is_sealed(facts) else [os.path.join(folder, own)]
-    for path in itertools.chain(changed, sealed.changed_files(folder, expected)):
+    changed = [] if integrity.is_sealed(facts) else [os.path.join(folder, own)]
+    for path in itertools.chain(changed, integrity.changed_files(folder, expected)):
         raise InputError(
             f"{path} was changed after the export: {own} does not state its SHA-256. "
             "Export the model again, or give trust=True."

@@ -25,7 +25,7 @@ from bert_tf.runs.batches import ToBatch, make_loader
 from bert_tf.runs.fine_tuning_config import FeatureSettings
 from bert_tf.runs.record_files import Facts, check_disk_space
 from bert_tf.runs.run_data import SplitData
-from bert_tf.storage import files, json_files, sealed
+from bert_tf.storage import files, integrity, json_files
 from bert_tf.storage.workspace import Workspace
 from bert_tf.tasks.task import CACHED_FEATURES
 from bert_tf.training.training_config import first_difference
@@ -135,7 +135,7 @@ class FeatureCache:
             for name, sha256 in facts["sha256"].items()
             if os.path.exists(os.path.join(self.folder, name))
         }
-        for shard in sealed.changed_files(self.folder, checksums):
+        for shard in integrity.changed_files(self.folder, checksums):
             raise InputError(
                 f"{shard} is incomplete or damaged. Remove this file; the same command "
                 "then computes it again."

@@ -27,7 +27,7 @@ import tensorflow as tf
 from bert_tf import record_format
 from bert_tf.errors import InputError, shortened
 from bert_tf.progress import Progress, map_in_order
-from bert_tf.storage import files, sealed
+from bert_tf.storage import files, integrity
 from bert_tf.storage.overwrite_rule import check_is_own
 from bert_tf.tasks.task import Encoded
 
@@ -135,7 +135,7 @@ def read_index(path: str, key: Facts) -> RecordIndex | None:
 
     # Records are read without their checksums, so the file is checked as a whole.
     is_same = facts["key"] == json.loads(json.dumps(key))
-    if not is_same or any(sealed.changed_files("", {path: facts["sha256"]})):
+    if not is_same or any(integrity.changed_files("", {path: facts["sha256"]})):
         return None
 
     return RecordIndex(

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bert_tf.progress import Progress
-from bert_tf.runners.local import LocalRunner
+from bert_tf.record_jobs.local import LocalRunner
 from bert_tf.sample_data.cleaning import Document, extract_prose
 
 PYTHON = "python"

@@ -8,7 +8,7 @@ Read in this order:
    the rule for outputs that exist already; `locks` and `workspace` keep two programs
    from writing the same one.
 3. `json_files`, `tfrecords`, `safetensors_format` and `wire_format` are the formats.
-4. `sealed` are facts about files, with checksums. `weights` is such a folder, with the
-   weights of a model; `dialects` lists its format and the other formats of checkpoints;
-   `manifest` describes a set of record files.
+4. `integrity` has the checksums that show whether files have changed. `weights` writes
+   and reads a folder with the weights of a model; `checkpoint_dialects` lists this and
+   all other formats of checkpoints; `manifest` describes a set of record files.
 """

@@ -21,14 +21,14 @@ import numpy as np
 
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
-from bert_tf.storage.safetensors_format import from_safetensors, to_safetensors
-from bert_tf.storage.sealed import (
+from bert_tf.storage.integrity import (
     FACTS_SHA256,
     seal,
     sha256_of_values,
     verify_checksum,
     verify_facts,
 )
+from bert_tf.storage.safetensors_format import from_safetensors, to_safetensors
 
 WEIGHTS_FILE = "model.safetensors"
 CONFIG_FILE = "bert_config.json"

@@ -14,7 +14,7 @@ import numpy as np
 from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.head_config import HeadConfig
-from bert_tf.task_facts import TaskFacts
+from bert_tf.saved_task import TaskFacts
 from bert_tf.tasks.results import Outputs as Outputs
 from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.splits import SPLIT_NAMES, DataLocation, FileSource, RowCounts, Split

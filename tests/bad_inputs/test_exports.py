@@ -12,7 +12,7 @@ from json_files import write_json
 from run_programs import assert_refused, run_mains
 from shared_exports import exported, faster_exports
 
-from bert_tf.storage.sealed import sha256_of_values
+from bert_tf.storage.integrity import sha256_of_values
 
 __all__ = ["exported", "faster_exports"]
 EXPORT, PREDICT = "bert_tf.run_scripts.export_model", "bert_tf.run_scripts.predict"

@@ -14,7 +14,7 @@ from tiny_corpus import (
 )
 
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import inspection
+from bert_tf.record_jobs import inspection
 from bert_tf.vocabularies import word_counts
 
 _counter = functools.cache(word_counts._counter)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from refusals import refused
 from tiny_corpus import corpus, make, text_of, write_records
 
-from bert_tf.runners import inspection
+from bert_tf.record_jobs import inspection
 
 # These bytes are neither a valid protobuf nor valid UTF-8.
 GARBAGE = b"\xff\x13garbage"

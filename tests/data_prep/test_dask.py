@@ -16,8 +16,8 @@ from refusals import refused
 from run_programs import assert_refused, run_mains
 from tiny_corpus import MANY_SEGMENTS, VOCABULARY, contents
 
-from bert_tf.runners import dask
-from bert_tf.runners.base import create_records
+from bert_tf.record_jobs import dask
+from bert_tf.record_jobs.base import create_records
 
 distributed = pytest.importorskip("distributed", reason="needs the [dask] extra")
 ROOT = pathlib.Path(__file__).parents[2]
@@ -170,7 +170,7 @@ class Run:
     def __init__(self, job, output, cluster):
         (script := output.parent / "run.py").write_text(
             "import sys\nfrom bert_tf.record_creation.records_config import "
-            "RecordsConfig\nfrom bert_tf.runners import dask, "
+            "RecordsConfig\nfrom bert_tf.record_jobs import dask, "
             "base as runner\n"
             "from bert_tf.errors import InputError\nprepare = "
             "runner.prepare\ndef begin(*arguments):\n    print('ready', "

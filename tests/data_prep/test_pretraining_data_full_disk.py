@@ -11,7 +11,7 @@ import tensorflow as tf
 from refusals import refused
 from tiny_corpus import MANY_SEGMENTS, contents, create
 
-from bert_tf.runners import outputs, stages
+from bert_tf.record_jobs import outputs, stages
 
 ROOT = pathlib.Path(__file__).parents[2]
 # This program creates records on a small tmpfs and enlarges the tmpfs after each
@@ -20,7 +20,7 @@ ON_A_SMALL_DISK = """
 import json, os, subprocess, sys
 from bert_tf.errors import InputError
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import local, base
+from bert_tf.record_jobs import local, base
 vocabulary, source, folder, flags = json.loads(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "none", folder], check=True)
 steps, size = [], 16

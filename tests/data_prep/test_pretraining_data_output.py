@@ -11,7 +11,7 @@ from refusals import refused
 from tiny_corpus import VOCABULARY, WORDS, corpus, create, make, parsed, text_of
 
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import records_job
+from bert_tf.record_jobs import records_job
 
 
 def test_the_manifest_lists_the_shards_with_sizes_and_checksums(tmp_path, vocab_file):

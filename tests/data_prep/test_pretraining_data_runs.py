@@ -16,16 +16,16 @@ import pytest
 from refusals import refused
 from tiny_corpus import MANY_SEGMENTS, contents, create
 
-from bert_tf.runners import local, records_job, stages
-from bert_tf.runners.base import create_records
-from bert_tf.runners.records_job import WorkerKilledError
+from bert_tf.record_jobs import local, records_job, stages
+from bert_tf.record_jobs.base import create_records
+from bert_tf.record_jobs.records_job import WorkerKilledError
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
 import sys
 from bert_tf.errors import InputError
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import local, base
+from bert_tf.record_jobs import local, base
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
     prepare = base.prepare
@@ -57,7 +57,7 @@ def hidden_folders(folder):
 @pytest.fixture
 def beam():
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
-    from bert_tf.runners import beam
+    from bert_tf.record_jobs import beam
 
     return beam
 
@@ -257,7 +257,7 @@ SIGNALLED = """
 import sys
 from bert_tf.program import command_line
 from bert_tf.data_prep import create_pretraining_data
-from bert_tf.runners import local
+from bert_tf.record_jobs import local
 if __name__ == "__main__":
     local._BYTES_PER_WORKER = 1
     run = local.LocalRunner.run

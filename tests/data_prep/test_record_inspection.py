@@ -21,7 +21,7 @@ from tiny_corpus import (
 
 from bert_tf.record_creation import distribution, record_rules, stats
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import inspection, stages
+from bert_tf.record_jobs import inspection, stages
 from bert_tf.tokenization import BertTokenizer
 
 IDS = {token: number for number, token in enumerate(VOCABULARY)}

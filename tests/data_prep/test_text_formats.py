@@ -22,7 +22,7 @@ from tiny_corpus import corpus
 from bert_tf.corpus import text_blocks, text_formats
 from bert_tf.record_creation import segments
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import base
+from bert_tf.record_jobs import base
 from bert_tf.vocabularies import word_counts
 
 ENDINGS = [
@@ -127,7 +127,7 @@ def test_a_resumed_run_does_not_unpack_again(tmp_path, vocab_file, monkeypatch):
 
 def test_beam_reads_packed_input(tmp_path, vocab_file):
     pytest.importorskip("apache_beam", reason="needs the [beam] extra")
-    from bert_tf.runners import beam
+    from bert_tf.record_jobs import beam
 
     documents, packed = texts(60), tmp_path / "packed"
     packed.mkdir()

@@ -18,7 +18,7 @@ from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.batches import evaluation_batches, training_batches
 from bert_tf.record_creation.distribution import DistributionCheck
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import inspection, stages
+from bert_tf.record_jobs import inspection, stages
 
 LENGTH, PREDICTIONS = 40, 6
 SIZES = {"S": LENGTH, "P": PREDICTIONS, "V": len(tiny_corpus.VOCABULARY), "T": 2}

@@ -16,7 +16,7 @@ from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.batches import training_batches
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import stages
+from bert_tf.record_jobs import stages
 from bert_tf.training.trainer import TrainingData
 
 LENGTH, PREDICTIONS, BATCH = 40, 6, 8

@@ -17,7 +17,7 @@ from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertMultipleChoice
-from bert_tf.task_facts import ROOM, TaskFacts
+from bert_tf.saved_task import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.results import Metrics, Outputs, TaskResults, shortest_float

@@ -14,7 +14,7 @@ from bert_tf import record_format
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
-from bert_tf.task_facts import DECISION, SETTING, TaskFacts
+from bert_tf.saved_task import DECISION, SETTING, TaskFacts
 from bert_tf.tasks.classification.classification_results import (
     RESULTS_BY_TYPE,
     TextResults,

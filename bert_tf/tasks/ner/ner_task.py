@@ -16,7 +16,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertTagger
-from bert_tf.task_facts import SETTING, TaskFacts
+from bert_tf.saved_task import SETTING, TaskFacts
 from bert_tf.tasks import tables
 from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.head_objective import HeadObjective, weighted

@@ -15,7 +15,7 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertSpanPredictor
-from bert_tf.task_facts import DECISION, SETTING, TaskFacts
+from bert_tf.saved_task import DECISION, SETTING, TaskFacts
 from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.head_objective import HeadObjective, Numbers, weighted
 from bert_tf.tasks.splits import DataLocation, FileSource, RowCounts, Split

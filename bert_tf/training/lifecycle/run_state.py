@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.storage import files, json_files, sealed
+from bert_tf.storage import files, integrity, json_files
 from bert_tf.training.lifecycle.best_evaluation import BestEvaluation
 from bert_tf.training.step.objective import StepTotals
 
@@ -58,7 +58,7 @@ class RunState:
 def write_state(folder: str, state: Mapping[str, Any]) -> None:
     """Writes the state.json of a checkpoint, whose other files must be complete."""
     names = sorted(tf.io.gfile.listdir(folder))
-    values = sealed.seal({**state, "files": sealed.checksums(folder, names)})
+    values = integrity.seal({**state, "files": integrity.checksums(folder, names)})
     files.write_json(os.path.join(folder, STATE_FILE), values)
 
 
@@ -117,7 +117,7 @@ def check_checkpoint(folder: str) -> None:
         now = files.size_and_mtime(path) if files.exists(path) else None
         if now is None or now != _CHECKED.get((path, checksum)):
             actual = files.sha256_of_file(path)
-            sealed.verify_checksum(path, actual, checksum, STATE_FILE)
+            integrity.verify_checksum(path, actual, checksum, STATE_FILE)
             _CHECKED[path, checksum] = files.size_and_mtime(path)
 
 
@@ -135,6 +135,6 @@ def _read_values(folder: str) -> dict[str, Any]:
             "checkpoint."
         )
     values = read_own(folder, STATE_FILE)
-    if sealed.FACTS_SHA256 in values:
-        sealed.verify_facts(path, values)
+    if integrity.FACTS_SHA256 in values:
+        integrity.verify_facts(path, values)
     return values

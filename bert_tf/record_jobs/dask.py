@@ -18,10 +18,10 @@ from bert_tf.errors import InputError
 from bert_tf.optional_packages import import_package
 from bert_tf.program import startup
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners import stages
-from bert_tf.runners.base import Runner
-from bert_tf.runners.local import use_one_core
-from bert_tf.runners.records_job import WorkerKilledError
+from bert_tf.record_jobs import stages
+from bert_tf.record_jobs.base import Runner
+from bert_tf.record_jobs.local import use_one_core
+from bert_tf.record_jobs.records_job import WorkerKilledError
 from bert_tf.storage import files
 
 _POLL_SECS = 5

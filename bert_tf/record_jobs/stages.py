@@ -32,8 +32,8 @@ from bert_tf.record_creation.segments import (
     read_sentences,
     tokenize,
 )
-from bert_tf.runners import shuffling
-from bert_tf.runners.records_job import RecordsJob
+from bert_tf.record_jobs import shuffling
+from bert_tf.record_jobs.records_job import RecordsJob
 from bert_tf.storage.files import (
     atomic_replace,
     exists,

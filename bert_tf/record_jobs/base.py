@@ -20,15 +20,15 @@ from bert_tf.progress import Progress
 from bert_tf.record_creation import segments
 from bert_tf.record_creation.records_config import RecordsConfig
 from bert_tf.record_creation.segments import Segment
-from bert_tf.runners import records_job, shuffling, stages
-from bert_tf.runners.outputs import (
+from bert_tf.record_jobs import records_job, shuffling, stages
+from bert_tf.record_jobs.outputs import (
     check_documents,
     check_truncation,
     plan_job,
     remove_old_records,
     write_manifest,
 )
-from bert_tf.runners.records_job import RecordsJob
+from bert_tf.record_jobs.records_job import RecordsJob
 from bert_tf.storage import files
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 from bert_tf.program import startup
 from bert_tf.record_creation.records_config import RecordsConfig
-from bert_tf.runners.base import Runner
-from bert_tf.runners.records_job import WorkerKilledError
+from bert_tf.record_jobs.base import Runner
+from bert_tf.record_jobs.records_job import WorkerKilledError
 
 # There is one worker, and one more for each full block of this many bytes. The text is
 # counted `dupe_factor` times. For less text, one more worker would take more time to

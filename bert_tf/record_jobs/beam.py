@@ -21,9 +21,9 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.optional_packages import import_package
 from bert_tf.program import startup
-from bert_tf.runners import shuffling, stages
-from bert_tf.runners.base import Runner, WorkUnit, unfinished
-from bert_tf.runners.records_job import RecordsJob
+from bert_tf.record_jobs import shuffling, stages
+from bert_tf.record_jobs.base import Runner, WorkUnit, unfinished
+from bert_tf.record_jobs.records_job import RecordsJob
 
 Key = tuple[str, int]  # a split, and the index of a part
 Parts = Mapping[Key, shuffling.Part]

@@ -15,8 +15,8 @@ from bert_tf.errors import InputError
 from bert_tf.record_creation import stats
 from bert_tf.record_creation.records_config import RecordsConfig
 from bert_tf.record_creation.segments import tfds_split
-from bert_tf.runners import records_job, shuffling, stages
-from bert_tf.runners.records_job import RecordsJob, output_stem, shard_paths
+from bert_tf.record_jobs import records_job, shuffling, stages
+from bert_tf.record_jobs.records_job import RecordsJob, output_stem, shard_paths
 from bert_tf.storage import files, json_files
 from bert_tf.storage.manifest import STATS_SUFFIX, Manifest, Shard, absolute_path
 from bert_tf.storage.overwrite_rule import first_existing

@@ -176,8 +176,8 @@ class HeldOutEvaluation(Callback):
         summaries, writer: None in a process that writes no files.
         max_evals: The number of consecutive evaluations without a new best value after
             which training stops; 0 never stops training.
-        every_steps: 0 evaluates only at the end of training.
         results: The metrics of the last evaluation, by the name of the data set.
+        every_steps: 0 evaluates only at the end of training.
     """
 
     evaluations: Mapping[str, Evaluate]
@@ -187,8 +187,8 @@ class HeldOutEvaluation(Callback):
     writer: CheckpointWriter | None
     failures: FailureMessages
     max_evals: int
-    every_steps: int
     results: dict[str, Metrics]
+    every_steps: int
 
     def should_stop(self, state: RunState) -> bool:
         """Returns whether there were `max_evals` evaluations after the best one."""

@@ -320,7 +320,7 @@ def _float_difference(
 
 
 def _with_equal_widths(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Pads 2-D arrays, such as entities by text, to equal rows; leaves others unchanged."""
+    """Pads the rows of 2-D arrays, such as lists of entities, to equal lengths."""
     if any(array.ndim != 2 for array in arrays):
         return arrays
     width = max(array.shape[1] for array in arrays)

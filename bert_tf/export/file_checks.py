@@ -70,9 +70,9 @@ def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str
     """Reads everything that the files of a format need, before anything is written.
 
     The returned function writes the files to a folder, checks them in a process, and
-    returns the report. It removes a file, with a warning, if its outputs or its metric
-    differ too much from those of the model in memory. It raises `ExportCheckError` if
-    it removes all files and the export has no other format.
+    returns the report. It removes a file, with a warning, if its outputs differ too
+    much from those of the model in memory, or its metric is too low. It raises
+    `ExportCheckError` if it removes all files and the export has no other format.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task or in this format, or
@@ -255,8 +255,8 @@ def measure(file: ModelFile, prepared: PreparedFiles) -> dict[str, Any]:
 
     Returns `load_ms`, the time to open the file and run it once (the first run converts
     the weights to the layout of the CPU), and `latency_ms`, the median time of a later
-    run for each number of tokens and threads. The sequences have 32 and 128 tokens, or
-    the fixed length of the file.
+    run for each number of tokens and threads. The sequences have the fixed length of
+    the file; without one, 32 tokens and, if the model allows so many, 128 tokens.
     """
     served = prepared.served
     longest = prepared.length or served.max_seq_length

@@ -59,7 +59,7 @@ class ExportJob:
 
     @property
     def answer_facts(self) -> dict[str, float]:
-        """{"null_score_diff_threshold": value}, or {} for a model without empty answers."""
+        """{"null_score_diff_threshold": value}, or {} if answers cannot be empty."""
         facts = self.checkpoint.facts
         name = "null_score_diff_threshold"
         has_threshold = facts.get("version_2_with_negative") and name in facts

@@ -42,7 +42,7 @@ def separator_of(labels: Collection[str]) -> str:
 
 
 def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
-    """Converts the outputs of a signature that takes texts to Python values, for one text.
+    """Converts the outputs for one text, pair or list of texts to Python values.
 
     The arrays have no batch dimension. `facts` must have `labels` for a classifier, and
     also `threshold` for a multi-label classifier.
@@ -84,7 +84,7 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
 
 
 def as_columns(prediction: Prediction) -> list[str]:
-    """Converts a prediction to text; returns the texts of the columns of a table."""
+    """Returns the texts that show a prediction in the columns of a table."""
     # Answers that are texts, with their probability.
     for name in ("label", "choice", "answer"):
         if name in prediction:

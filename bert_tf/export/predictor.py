@@ -168,7 +168,7 @@ class Predictor:
         return self._predict(texts, on_batch)
 
     def _is_one(self, name: str, value: Any) -> bool:
-        """Returns whether a value of an input is meant for one prediction, not for a list."""
+        """Returns whether the value of an input is meant for one prediction, not for several."""
         if name not in self.list_names:
             return isinstance(value, str)
         is_sequence = isinstance(value, (list, tuple))
@@ -266,7 +266,7 @@ class Predictor:
         return columns
 
     def _outputs(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Returns the outputs of the signature; raises `InputError` if it fails or one is NaN."""
+        """Runs the signature; raises `InputError` if this fails or an output is not finite."""
         try:
             outputs = self._signature(**inputs)
             arrays = {name: value.numpy() for name, value in outputs.items()}

@@ -151,7 +151,7 @@ def foreign_parts(graph: Any) -> list[str]:
 
 
 def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
-    """Describes the functions with the name of an operation, or of another function.
+    """Yields a description of each function named like an operation or another function.
 
     TensorFlow would call such a function instead of the operation with its name.
     """
@@ -167,7 +167,7 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 
 
 def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns the operations that each node may run that only saves or restores weights."""
+    """Returns the nodes that only save or restore weights, with the operations they may run."""
     saver = graph.saver_def
     nodes = {
         saver.save_tensor_name.partition(":")[0]: _OF_SAVE,
@@ -185,7 +185,7 @@ def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
 
 
 def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns the operations that each function may run that only saves or restores weights."""
+    """Returns the functions that only save or restore weights, with the operations they may run."""
     nodes = graph.graph_def.node
     library = graph.graph_def.library
     objects = graph.object_graph_def

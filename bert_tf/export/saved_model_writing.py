@@ -175,7 +175,7 @@ def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
 
 
 def _emulation(settings: ServingSettings) -> str:
-    """Returns a warning if the dtype of the export is slow on this machine, otherwise ""."""
+    """Returns a warning if this machine only emulates the dtype of the export, otherwise ""."""
     emulation = emulation_of_bfloat16() if settings.precision == "bfloat16" else None
     remedy = "Give precision=float32 for servers like this machine."
     return f"{emulation} {remedy}" if emulation else ""
@@ -250,7 +250,7 @@ def _write(
 
 
 def _replace_random_number(folder: str) -> None:
-    """Replaces the random number in fingerprint.pb by a hash, so that equal exports are equal."""
+    """Replaces the random number in fingerprint.pb, so that equal exports have equal bytes."""
     graph, path = (
         os.path.join(folder, name) for name in ("saved_model.pb", "fingerprint.pb")
     )

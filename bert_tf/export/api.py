@@ -43,8 +43,7 @@ def export(
         checkpoint: The output folder of a run, or another path that `load` accepts.
         export_dir: Folder that contains a numbered folder for each version of the
             model, as TensorFlow Serving expects. The new version gets the next number.
-        settings: The format, the precision and other settings. Default: a float32
-            SavedModel.
+        settings: Default: `ServingSettings()`, a SavedModel with float32 weights.
         dev_data: A file of labelled examples, on which the metrics of the exported
             model and of the model in memory are compared; see
             `ServedModel.read_examples`. Default: the examples of the dev split, if the
@@ -211,8 +210,7 @@ def export_model(
         labels: The labels or tags, in the order of the model's outputs; none for
             regression.
         max_seq_length: Longer texts are truncated to this number of tokens, or split
-            into windows. Default: the default of the program that trains models for the
-            task.
+            into windows. Default: as in the program that trains models for the task.
         task_type: Of a `BertClassifier`: "classification" (one label for each text, the
             default), "multi_label" (any number of labels; the model was trained with a
             sigmoid cross entropy) or "regression" (a score; the model has

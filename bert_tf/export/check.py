@@ -107,7 +107,7 @@ class CheckProcess:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """Difference between the exported model and the model in memory, in one output.
+    """The difference between the exported model and the model in memory in one output.
 
     `difference` is a percentile of the absolute differences of a float output, and the
     share of different values of another output. A `limit` of None allows any finite
@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the difference is allowed. NaN or infinity, for different shapes, never is."""
+        """Whether the difference is allowed. NaN and infinity (different shapes) never are."""
         if self.limit is None:
             return bool(np.isfinite(self.difference))
         return self.difference <= self.limit

@@ -2,7 +2,7 @@
 
 After the import of TensorFlow, it reads two paths from standard input: a pickle file
 with the runtime of ONNX files and the models with their requests, and the pickle file
-to write, with the outputs. SavedModels run without bert_tf, other files with it.
+to which it writes the outputs. SavedModels run without bert_tf, other files with it.
 """
 
 import pickle

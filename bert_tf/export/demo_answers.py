@@ -45,10 +45,7 @@ def kind_of(answer: Prediction) -> str:
 
 
 def example_of(kind: str, num_texts: int) -> Sequence[Any]:
-    """Returns example inputs for a model of a kind that takes `num_texts` inputs.
-
-    The example has a text, or a list of texts, for each input.
-    """
+    """Returns an example with a text, or a list of texts, for each of `num_texts` inputs."""
     _, *examples = _KINDS[kind]
     return next(example for example in examples if len(example) == num_texts)
 
@@ -174,9 +171,9 @@ _KINDS: Mapping[str, Sequence[Any]] = {
 def _parts(
     text: str, marks: Sequence[tuple[int, int, str]]
 ) -> list[tuple[str, str | None]]:
-    """Splits a text into parts with their labels, or None outside of the marks.
+    """Splits a text into pairs (part, label); the label is None outside of the marks.
 
-    A mark is (first byte, end byte, label), in UTF-8. The marks are in this order.
+    A mark is (start, end, label), in bytes of UTF-8. The marks are sorted.
     """
     content = text.encode("utf-8", "replace")
     position = 0

@@ -44,7 +44,7 @@ class ModelFile:
     """A TFLite or ONNX file of an export, whose weights have the dtype `precision`.
 
     The inputs are texts if `takes_texts`, otherwise token ids. `has_metadata` says
-    whether the file has metadata for MediaPipe. One of `formats.RUNTIMES` runs it.
+    whether the file has metadata for MediaPipe. `runtime` is in `formats.RUNTIMES`.
     """
 
     precision: str
@@ -224,8 +224,8 @@ def load_file(
     the outputs of the model, by default with as many threads as this process has cores.
 
     Raises:
-        InputError: The file is missing or damaged, bert-tf or this version of it did
-            not write it, or the package that runs it is not installed.
+        InputError: The file is missing or damaged, another program or an incompatible
+            version of bert-tf wrote it, or a package that runs it is not installed.
     """
     if num_threads is None and hasattr(os, "sched_getaffinity"):  # not on macOS
         num_threads = len(os.sched_getaffinity(0))

@@ -84,7 +84,7 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
 
 
 def as_columns(prediction: Prediction) -> list[str]:
-    """Returns the texts that show a prediction in the columns of a table."""
+    """Returns the texts that show a prediction in the columns of one row of a table."""
     # Answers that are texts, with their probability.
     for name in ("label", "choice", "answer"):
         if name in prediction:

@@ -47,9 +47,9 @@ class Predictor:
             pretrained model or "words" of a model of named entities.
         num_threads: The number of threads that compute a `.tflite` or `.onnx` file.
             Default: the number of cores.
-        trust: Whether to load a SavedModel without a check of its graph. A SavedModel
-            is a program; without the check, it may do anything that this process may
-            do. See SECURITY.md.
+        trust: Whether to load a SavedModel without a check of its graph and of its
+            checksums. A SavedModel is a program; without the check, it may do anything
+            that this process may do. See SECURITY.md.
         runtime: What computes an `.onnx` file: "onnxruntime" (also "auto"), or
             "openvino" (extra "openvino"), which computes in bfloat16 on processors with
             such instructions.
@@ -77,8 +77,8 @@ class Predictor:
           first;
         * multi-label: `labels` (list of str) and `probabilities` by label, best first;
         * regression: `score`;
-        * questions: `answer` (str), `start` and `end` (its first byte in the context,
-          in UTF-8, and the byte after its last), `score`, `probability`, `no_answer`
+        * questions: `answer` (str), `start` and `end` (its positions in the context, in
+          bytes of UTF-8; `end` is exclusive), `score`, `probability`, `no_answer`
           (bool) and, for SQuAD 2.0, `null_score_diff`;
         * multiple choice: `choice` (str), its `index` and `probability`, the
           `probabilities` of all choices (list), and their indices in `ranking` (list),
@@ -86,7 +86,7 @@ class Predictor:
           `index` is -1;
         * named entities: `entities`, a list of dicts with `text`, `type`, `start` and
           `end`; and lists with one value for each word: `words`, `tags`,
-          `probabilities`, `start`, `end`. `start` and `end` count bytes of UTF-8;
+          `probabilities`, `start`, `end`. `start` and `end` are as for questions;
         * signature "words": `tags` and `probabilities`, lists with one value for each
           word;
         * fill-mask: `masks`, a list with a dict for each [MASK]: `probabilities` of the
@@ -238,10 +238,7 @@ class Predictor:
         return [row for row, count in zip(longer, counts, strict=True) if count > room]
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:
-        """Encodes the texts of each input as UTF-8.
-
-        Raises `InputError` if the inputs are not lists of the same length.
-        """
+        """Encodes texts as UTF-8; raises `InputError` if inputs are not lists of equal lengths."""
         # A str in place of a list would be read letter by letter.
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             names = (

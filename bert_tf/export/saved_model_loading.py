@@ -151,7 +151,7 @@ def foreign_parts(graph: Any) -> list[str]:
 
 
 def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
-    """Yields a description of each function named like an operation or another function.
+    """Describes each function that has the name of an operation or of another function.
 
     TensorFlow would call such a function instead of the operation with its name.
     """
@@ -234,7 +234,7 @@ def _functions_in(attributes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _foreign_objects(objects: Any) -> list[str]:
-    """Describes the objects that are not allowed, but that loading would create in Python."""
+    """Describes the objects that loading would create in Python although they are not allowed."""
     parts: set[str] = set()
     for node in objects.nodes:
         kind = node.WhichOneof("kind")

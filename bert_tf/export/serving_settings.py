@@ -129,7 +129,7 @@ class ServingSettings:
             )
 
     def _check_file_format(self, of_format: str) -> None:
-        """Checks the precisions of a format, and that no setting is given without the format."""
+        """Checks the precisions of a format, and that no setting of an unused format is given."""
         name = f"{of_format}_precisions"
         known = FILE_FORMATS[of_format].precisions
         if not getattr(self, name):

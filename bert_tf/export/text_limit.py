@@ -28,9 +28,9 @@ def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> boo
 def limit_of_saved_model(
     folder: str, facts: Mapping[str, Any], outputs: Collection[str]
 ) -> tuple[int | None, Callable[[], BertTokenizer]]:
-    """Returns the largest number of tokens of a sequence, and a function for the tokenizer.
+    """Returns the largest sequence length, and a function that builds the tokenizer.
 
-    The number is None if the folder has no report of the export.
+    The length is None if the folder has no report of the export.
     """
 
     def make_tokenizer() -> BertTokenizer:

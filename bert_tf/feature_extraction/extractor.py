@@ -82,7 +82,7 @@ class FeatureExtractor:
             )
 
     def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
-        """Returns the features of each line; runs the encoder separately on texts and on pairs."""
+        """Returns the features of each line; encodes single texts and pairs in separate batches."""
         texts = [
             pair.groups() if (pair := _PAIR.match(s)) else (s,)
             for s in map(str.strip, lines)

@@ -19,7 +19,9 @@ from bert_tf.storage.paths import check_output_file, is_inside, is_stdout
 
 
 def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
-    """Returns the features of line `index`, from 0, as JSON of google-research/bert.
+    """Returns the features of line `index`, from 0, as a line of JSON.
+
+    The format is that of `extract_features.py` in google-research/bert.
 
     `labels` names each of the vectors of a token, in the key "index": the index of the
     layer, or "concat" or "sum" if the layers are combined.

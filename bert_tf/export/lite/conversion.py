@@ -96,7 +96,7 @@ def prepare(job: ExportJob) -> PreparedFiles:
 
 
 def _may_join_words(served: ServedModel) -> bool:
-    """Returns whether the last word of the prompt may continue in the text after it."""
+    """Returns whether the last word of the prompt may merge with the first word of a text."""
     texts = [f"{served.prompt}a", served.prompt, "a"]
     together, prompt, text = served.tokenizer.words(texts).to_list()
     return bool(together != prompt + text)
@@ -308,7 +308,7 @@ class LiteForward(FileForward):
         }
 
     def _with_length(self, value: np.ndarray, used: int) -> np.ndarray:
-        """Returns the first `used` tokens of a row, padded to the length of the file, if fixed."""
+        """Returns the first `used` tokens of a row, padded if the file has a fixed length."""
         value = value[:, :used]
         missing = self._length - value.shape[1]
         return np.pad(value, [(0, 0), (0, missing)]) if self._length > 0 else value

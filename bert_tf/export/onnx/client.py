@@ -73,7 +73,7 @@ class Model:
     def _encode(self, *texts: str) -> tuple[list[int], list[int]]:
         """Returns the token ids and the segment ids of a text or pair.
 
-        If they are too long, the last tokens of the longer text are removed; of the
+        While they are too long, the last token of the longer text is removed; of the
         second text if both texts of a pair are equally long.
         """
         parts = [

@@ -63,7 +63,7 @@ def prepare(job: ExportJob) -> PreparedFiles:
 
 
 def _in_openvino(file: ModelFile) -> tuple[ModelFile, str] | None:
-    """`PreparedFiles.other_run`: runs float32 files in OpenVINO too, if it is installed."""
+    """Implements `PreparedFiles.other_run`: OpenVINO, if installed, runs float32 files too."""
     if file.precision != "float32" or not find_spec("openvino"):
         return None
     import openvino
@@ -244,7 +244,7 @@ def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
 
 
 def check_graph(path: str, content: bytes) -> Any:
-    """Checks that an ONNX file contains its weights, and only operators of ONNX itself.
+    """Checks that an ONNX file contains all its weights, and only standard operators.
 
     Returns its ModelProto, or None if the file is damaged; the runtime then reports that.
 

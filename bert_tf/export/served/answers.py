@@ -22,10 +22,10 @@ class Contexts(NamedTuple):
     Attributes:
         ids: The ids of the tokens, ragged int32 [B, None].
         starts: int32 [T, 4]. The columns are: the first byte of the token in the
-            context; the first byte of its word; how many characters more the words
-            before it have after normalization; and the number of [UNK] before it.
+            context; the first byte of its word; how many characters normalization adds
+            to the words before its word; and the number of [UNK] before the token.
         ends: int32 [T, 4]. The columns are: the byte after the token; the byte after its
-            word; and the same numbers as in `starts`, with its word and the token.
+            word; and both numbers as in `starts`, but with its word and the token.
     """
 
     ids: Any
@@ -92,7 +92,10 @@ def candidates(
     input_mask: Any,
     settings: AnswerSettings,
 ) -> Candidates:
-    """Returns all possible answers of all windows; the logits and the mask are [R, S]."""
+    """Returns the possible answers from the n best starts and ends of each window.
+
+    The logits and the mask have the shape [R, S].
+    """
     if not settings.padding_as_released:
         is_token = input_mask > 0
         start_logits = tf.where(is_token, start_logits, -float("inf"))
@@ -177,7 +180,7 @@ def distinct(found: Candidates, *values: Any) -> Candidates:
 def null_scores(
     windows: Windows, start_logits: Any, end_logits: Any, num_questions: Any
 ) -> Any:
-    """Returns the score of "" for each question: float64 [B]; 0 for one without windows."""
+    """Returns the score of the empty answer to each question: float64 [B]; 0 without windows."""
     scores = tf.cast(start_logits[:, 0], tf.float64) + tf.cast(
         end_logits[:, 0], tf.float64
     )
@@ -206,8 +209,8 @@ class Best(NamedTuple):
 def best(found: Candidates, null: Any, settings: AnswerSettings) -> Best:
     """Returns the answer to each question.
 
-    The candidates of a question have different texts, and are sorted as `Candidates`
-    says. `null` has the scores of "", float64 [B].
+    The candidates of a question have different texts, sorted by descending score.
+    `null` has the score of the empty answer to each question, float64 [B].
     """
     questions = tf.range(tf.size(null))
     first = tf.searchsorted(found.question, questions)

@@ -93,10 +93,7 @@ class ServedModel(tf.Module, abc.ABC):
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the facts that the task needs, with their defaults; None for no default.
-
-        `stated` has the facts that are known; some defaults depend on them.
-        """
+        """Returns the facts that the task needs, with their defaults; None means no default."""
         return dict(cls.facts)
 
     def __init__(
@@ -140,7 +137,7 @@ class ServedModel(tf.Module, abc.ABC):
         return self.outputs(inputs)
 
     def from_examples(self) -> dict[str, TensorFunction]:
-        """Returns the signatures that take `tf.train.Example`s, as functions of their texts."""
+        """Returns the signatures that take `tf.train.Example`s: functions of texts, by name."""
         return {}
 
     def from_other_texts(self) -> TextFunctions:

@@ -1,4 +1,4 @@
-"""`ServedPretrainer`: the most probable tokens for [MASK], and next sentences."""
+"""`ServedPretrainer`: predicts tokens for [MASK] and next sentences, and scores texts."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -39,7 +39,7 @@ def load_served(
 
 
 def task_of(checkpoint: Pretrained) -> str:
-    """Returns the task of a checkpoint, one of `serving_settings.TASKS`.
+    """Returns the task, in `serving_settings.TASKS`, that a checkpoint's facts or head show.
 
     Raises:
         InputError: The checkpoint states a task that bert-tf has no served model for.
@@ -62,7 +62,7 @@ def complete_facts(
 
     Checkpoints of other programs lack facts such as how texts were encoded. They get
     the defaults of the program that trains models for the task. The facts `given`
-    replace those of the checkpoint. Raises `InputError` if the task uses no such fact.
+    replace those of the checkpoint. A fact that the task does not use raises `InputError`.
     """
     contents = checkpoint.contents
     assert contents is not None

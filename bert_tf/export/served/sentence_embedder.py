@@ -60,7 +60,7 @@ class ServedEmbedder(ServedModel):
         self.prompt = prompt
 
     def encode(self, *texts: Any) -> Tensors:
-        """Puts the prompt before texts, string [B]; converts them as `ServedModel.encode`."""
+        """Puts the prompt before texts, string [B], and encodes them as the base class does."""
         if self.prompt and not self._takes_texts:
             texts = tuple(tf.strings.join([self.prompt, text]) for text in texts)
         return super().encode(*texts)

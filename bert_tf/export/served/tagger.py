@@ -212,7 +212,7 @@ class ServedTagger(ServedModel):
         return {name: closest for name in outputs if name not in fixed}
 
     def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the words of an example for the signature `words`, else the joined text."""
+        """Returns the words of an example for the signature `words`; joins them for others."""
         return row if signature == _WORDS else (" ".join(row[0]),)
 
     def read_examples(self, path: str) -> LabelledExamples:
@@ -236,7 +236,7 @@ class ServedTagger(ServedModel):
 
 
 def _dense(columns: Tensors, row: Any, count: Any) -> dict[str, Any]:
-    """Divides values, by name, into `count` rows, padded with "" or 0; `row` is sorted."""
+    """Puts each value into the row `row`; returns, by name, `count` rows padded with "" or 0."""
     return {
         name: tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()
         for name, values in columns.items()

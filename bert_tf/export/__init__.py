@@ -1,23 +1,25 @@
 """Exports models for serving.
 
-Read in this order. The input: `serving_settings`, `formats` (the table of formats),
-`served` (the models of exports, one for each task), `layout` (the places of files),
-`job` (a checkpoint to export), `signature_requests` (made from texts).
+The facts of a model are the properties that are stored with its weights, such as its
+labels. Read in this order. The input: `serving_settings`, `formats` (the table of
+formats), `served` (the models that are exported, one class for each task), `layout`
+(the paths of files), `job` (a checkpoint to export), `signature_requests` (builds
+requests to a model from texts).
 
-The check: `check` (compares the outputs of what was exported with those of the model in
-memory) and `check_process` (runs it in another process).
+The check: `check` (compares the outputs of the exported model with those of the model
+in memory) and `check_process` (runs the exported model in another process).
 
-A SavedModel: `saved_model_writing` (writes it with the files that TensorFlow Serving
-reads, and checks it), `saved_model_loading` (checks it again and loads it).
+A SavedModel: `saved_model_writing` (writes a SavedModel with the files for TensorFlow
+Serving, and checks it), `saved_model_loading` (checks and loads an exported SavedModel).
 
-Files of other formats: `model_file` (what all formats have in common, and the served
-model whose outputs a file computes), `lite` and `onnx` (one format each), `file_checks`
-(writes, checks and measures files).
+Files of other formats: `model_file` (the parts that do not depend on the format),
+`lite` and `onnx` (one format each), `file_checks` (writes, checks and measures files).
 
 All formats: `assets` (facts, vocabulary, labels, model card), `api` (`export` for a
 checkpoint, `export_model` for a model in memory), `output_decoding` (outputs as Python
-values and as text), `text_limit` (which texts are too long), `predictor` (loads
-what was exported), `demo_answers` (what a page in the browser shows of its answers).
+values and as text), `text_limit` (finds texts that are too long), `predictor` (loads
+exported models), `demo_answers` (prepares predictions for a page in the browser).
 
-This module imports none of them, because a program that predicts needs no Keras.
+This `__init__` imports none of these modules, because most of them import Keras, and a
+program that predicts with a SavedModel needs no Keras.
 """

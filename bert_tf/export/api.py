@@ -43,22 +43,25 @@ def export(
         checkpoint: The output folder of a run, or another path that `load` accepts.
         export_dir: Folder that contains a numbered folder for each version of the
             model, as TensorFlow Serving expects. The new version gets the next number.
-        dev_data: A file of labelled examples on which the metric is compared too; see
-            `ServedModel.read_examples`. Default: the examples of the dev split that the
-            run stored, if it did.
-        facts: Facts of the model that replace those of the checkpoint, such as `pair`
-            or `doc_stride`; see `save_checkpoint`. A fact that neither states has the
-            default of the program that trains models for the task.
+        settings: Default: `ServingSettings()`, a SavedModel with float32 weights.
+        dev_data: A file of labelled examples, on which the metrics of the exported
+            model and of the model in memory are compared; see
+            `ServedModel.read_examples`. Default: the examples of the dev split, if the
+            run stored them.
+        facts: Facts of the model, such as `pair` or `doc_stride`, that replace those of
+            the checkpoint; see `save_checkpoint`. A fact that is missing in both has
+            the default of the program that trains models for the task.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task; `export_dir` is a
-            file, is inside the checkpoints of a run, contains other files and no
-            version or, unless a SavedModel is written, contains SavedModels; or another
-            program has written a version with the same number.
-        ExportCheckError: The exported model and the model in memory have different
-            outputs. Nothing is written.
+            file, is in the `best` or `checkpoints` folder of a run, or contains files
+            but no version of a model; `export_dir` contains SavedModels, and this
+            export would not write one; or another program has written a version with
+            the same number.
+        ExportCheckError: The outputs of the exported model differ too much from those
+            of the model in memory. Nothing is written.
     """
-    # Refuse a folder that a new version would damage.
+    # Raise an error for a folder that a new version would damage.
     version = os.path.join(export_dir, str(next_version(export_dir)))
     _check_belongs_to_no_run(export_dir)
     settings = settings or ServingSettings()
@@ -72,7 +75,8 @@ def export(
         )
 
     with contextlib.ExitStack() as stack:
-        # The processes import TensorFlow while the model is read and converted.
+        # One process checks each format. The processes import TensorFlow while this
+        # one reads and converts the model.
         processes = [
             stack.enter_context(contextlib.closing(check.CheckProcess()))
             for _ in formats
@@ -93,7 +97,7 @@ def export(
             for name in formats
         ]
 
-        # Another export may write this version meanwhile.
+        # Another export may write the same version meanwhile; then this raises an error.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as folder:
             report: dict[str, Any] = {"task": job.task, **job.answer_facts}
             for write, process in zip(writers, processes, strict=True):
@@ -119,7 +123,7 @@ def _job(
     version: str,
     facts: Mapping[str, Any],
 ) -> ExportJob:
-    """Reads the checkpoint of an export, and the files of its run."""
+    """Reads the checkpoint to export, and files of the training run that wrote it."""
     pretrained = read_pretrained(checkpoint)
     run = run_of(checkpoint) or checkpoint
     task = settings.task or task_of(pretrained)
@@ -127,12 +131,12 @@ def _job(
 
     settings = _with_best_threshold(settings, run)
     if task == "span" and settings.null_score_diff_threshold is not None:
-        # The facts of the export state the threshold that it uses, not that of the
+        # The facts of the export state its own threshold, not the threshold of the
         # training.
         facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
     pretrained = complete_facts(pretrained, task, facts)
 
-    # The examples that the run stored are used if they are of the same task.
+    # The examples that the run stored are used if the run trained for the same task.
     stored = posixpath.join(run, DEV_EXAMPLES)
     has_examples = files.exists(stored)
     if not dev_data and task == task_of(pretrained) and has_examples:
@@ -151,7 +155,7 @@ def _job(
 
 
 def _check_effect(settings: ServingSettings, task: str) -> None:
-    """Checks that no setting is given that has no effect for the task."""
+    """Raises `InputError` if a setting is given that has an effect only for another task."""
     for of_task in TASKS:
         for name in served_class(of_task).own_settings:
             value = getattr(settings, name)
@@ -163,7 +167,7 @@ def _check_effect(settings: ServingSettings, task: str) -> None:
 
 
 def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:
-    """Adds the threshold that run_squad found on the dev split, unless one is given."""
+    """Adds the null-score threshold that run_squad found, unless `settings` has one."""
     path = posixpath.join(run, THRESHOLD)
     if settings.null_score_diff_threshold is not None or not files.exists(path):
         return settings
@@ -190,22 +194,23 @@ def export_model(
 ) -> str:
     """Writes a model and its tokenizer for serving, and checks the outputs.
 
-    The result is equal to that of `export` for a checkpoint with the same weights. A
-    SavedModel has float32 weights and activations, unless `settings` says otherwise,
-    whatever the dtype policy of `model` is. A model whose head was loaded keeps the
-    facts of its checkpoint, such as the labels.
+    The exported files equal those that `export` writes for a checkpoint with the same
+    weights. A SavedModel has float32 weights and activations, unless
+    `settings.precision` is another dtype; the dtype policy of `model` has no effect. If
+    the head of the model was loaded from a checkpoint, the facts of that checkpoint,
+    such as the labels, are kept.
 
     Args:
         model: Any model of `bert_tf`, such as one that `fit` trained. The head
-            determines the task: labels, tags, answers, multiple choice, [MASK] or,
-            without a head, vectors of texts.
+            determines the task: labels of texts, tags of words, answers to questions,
+            multiple choice, tokens for [MASK] or, without a head, vectors of texts.
         tokenizer: The tokenizer that the model was trained with.
         path: Folder that contains a numbered folder for each version of the model, as
             TensorFlow Serving expects. The new version gets the next number.
         labels: The labels or tags, in the order of the model's outputs; none for
             regression.
         max_seq_length: Longer texts are truncated to this number of tokens, or split
-            into windows. Default: that of the program that trains models for the task.
+            into windows. Default: as in the program that trains models for the task.
         task_type: Of a `BertClassifier`: "classification" (one label for each text, the
             default), "multi_label" (any number of labels; the model was trained with a
             sigmoid cross entropy) or "regression" (a score; the model has
@@ -214,17 +219,18 @@ def export_model(
             multi-label classifier returns.
         settings: The other settings, such as `ServingSettings(format="tflite")`.
         dev_data: As in `export`.
-        **facts: As in `export`: `pair` (bool) of a classifier, `scheme` of tags, and
-            the attributes of `WindowSettings` and `AnswerSettings` for answers.
+        **facts: The `facts` of `export`: for a classifier `pair` (bool, whether it
+            takes two texts), for tags `scheme`, and for answers to questions the
+            attributes of `WindowSettings` and `AnswerSettings`.
 
     Returns:
         The folder of the new version.
 
     Raises:
-        InputError: As in `export`, or the labels or the vocabulary do not match the
+        InputError: `export` raises it, the labels or the vocabulary do not match the
             model, or a value is out of range or has no effect for the task.
-        ExportCheckError: The exported model and `model` have different outputs. Nothing
-            is written.
+        ExportCheckError: The outputs of the exported model differ too much from those
+            of `model`. Nothing is written.
     """
     settings = settings or ServingSettings()
     if task_type == "regression" and labels is None:

@@ -1,4 +1,4 @@
-"""The files of an export in all formats: facts, vocabulary, labels and model card."""
+"""Writes the files that exports of all formats have: facts, vocabulary, labels, model card."""
 
 import importlib.metadata
 import json
@@ -34,7 +34,7 @@ remove as accents. These files need the operations of tensorflow-text.
 
 def text_files(job: ExportJob) -> dict[str, bytes]:
     """Returns the content of `vocab.txt` and, if there are labels, of `labels.txt`."""
-    # Both have a line for each entry.
+    # Both files have one line for each token or label.
     vocabulary = weights.vocabulary_text(job.checkpoint.tokenizer.vocabulary)
     labels = job.checkpoint.facts.get("labels", [])
     contents = {weights.VOCABULARY_FILE: vocabulary}
@@ -44,7 +44,10 @@ def text_files(job: ExportJob) -> dict[str, bytes]:
 
 
 def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
-    """Writes these files to the folder of a version, which must contain the models already."""
+    """Writes facts, config, vocabulary, labels and model card to the folder of a version.
+
+    The folder must contain the models already, because the facts have their checksums.
+    """
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
     facts = {**job.facts, FILES_SHA256: integrity.checksums(folder, CHECKED_FILES)}
@@ -57,7 +60,7 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
 
 
 def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
-    """Returns the model card, in the convention of the Hugging Face hub."""
+    """Returns the model card in Markdown, with the header that the Hugging Face hub reads."""
     config = job.checkpoint.config
     facts = job.checkpoint.facts
     tokenizer = job.checkpoint.tokenizer
@@ -116,7 +119,7 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
 
 
 def table_of(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Returns the report of the files of a format, made by `file_checks`, as a Markdown table."""
+    """Returns a Markdown table of the files of one format; `rows` are reports of `file_checks`."""
     latencies = list(rows[0]["latency_ms"])
     names = [
         "file",

@@ -1,7 +1,7 @@
 """Runs an exported model in another process, and compares it with the model in memory.
 
-An export is published only if their outputs are equal. The other process runs a
-SavedModel as a server does, without bert_tf.
+The files of an export are published only if the outputs of both differ by no more than
+`Limits`. The other process runs a SavedModel as a server does, without bert_tf.
 """
 
 import collections
@@ -24,12 +24,13 @@ from bert_tf.export.signature_requests import Request
 from bert_tf.storage.files import path_without_globs, temporary_folder
 from bert_tf.tasks.task import Outputs
 
-# As `startup.set_environment` sets it for programs; in Python, this process may lack
-# it.
+# Programs get this variable from `startup.set_environment`. A process that calls
+# `export` from Python may lack it.
 _DEFAULTS = {"TF_ENABLE_ONEDNN_OPTS": "1"}
-# This process may have all the memory of the GPUs.
+# The check runs on the CPU, because this process may have taken all memory of the GPUs.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-# Given as text: the folder of the file would be on the path of modules.
+# The program is passed as text, because Python would add the folder of a file to
+# `sys.path`.
 _PROGRAM = inspect.getsource(check_process)
 EXAMPLES = (
     b"",
@@ -39,15 +40,15 @@ EXAMPLES = (
     b"The quick brown fox jumps over the lazy dog. " * 40,
     b"not UTF-8: caf\xe9 \xff\xfe",
 )
-# The outputs of the model in memory, and those of the SavedModel.
+# For one request, the outputs of the model in memory and those of the exported model.
 Pair = tuple[Outputs, Outputs]
 
 
 class CheckProcess:
-    """A process that runs exported models.
+    """A process that runs exported models on the CPU.
 
-    It imports TensorFlow while the models are written. The interpreter `python` may
-    have another version of TensorFlow.
+    It starts to import TensorFlow at once, while this process still writes the models.
+    `python`, the path of its interpreter, may have another version of TensorFlow.
     """
 
     def __init__(self, python: str = sys.executable) -> None:
@@ -67,10 +68,11 @@ class CheckProcess:
         found: Sequence[Sequence[Request]],
         runtime: str = "auto",
     ) -> list[list[Outputs]]:
-        """Returns the outputs of each model for its requests, `found`; called once.
+        """Returns the outputs of each model for its requests, and ends the process.
 
-        The models are SavedModels, TFLite files or ONNX files. A model that cannot be
-        loaded and a request that fails raise `ExportCheckError`.
+        `paths` are SavedModels, TFLite files or ONNX files, and `found` has a list of
+        requests for each. If a model cannot be loaded or a request fails, this raises
+        `ExportCheckError`.
         """
         with contextlib.ExitStack() as stack:
             models = []
@@ -105,10 +107,11 @@ class CheckProcess:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The largest difference of one output of a signature.
+    """The difference between the exported model and the model in memory in one output.
 
-    `difference` is the share of different values if the output is not float. A `limit`
-    of None allows any finite difference.
+    `difference` is a percentile of the absolute differences of a float output, and the
+    share of different values of another output. A `limit` of None allows any finite
+    difference.
     """
 
     signature: str
@@ -118,7 +121,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether the difference is allowed; NaN and different shapes never are."""
+        """Whether the difference is allowed. NaN and infinity (different shapes) never are."""
         if self.limit is None:
             return bool(np.isfinite(self.difference))
         return self.difference <= self.limit
@@ -126,23 +129,23 @@ class Comparison:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """The largest differences between outputs of an exported model and those in memory.
+    """The largest allowed differences between an exported model and the model in memory.
 
     Attributes:
-        difference: The limit for float outputs. Differences of values above 1 are
-            relative to the largest value of the output.
-        percentile: The percentile of the differences that is compared.
-        metric_loss: The largest difference of the metric, in percentage points.
+        difference: The limit for float outputs. If the largest absolute value of an
+            output is above 1, the differences are divided by this value.
+        percentile: The percentile of the differences that must be within the limit.
+        metric_loss: The limit for the metric, in percentage points.
         allows_gain: Whether the metric of the exported model may be better by any
             amount.
-        of_large_values: The limit for outputs with values above 1; None for
-            `difference`.
-        metric_examples: `metric_loss` is at least the points that so many examples are
-            worth.
-        different_answers: The largest share of different labels, answers and so on,
-            except for near ties; None for any.
-        judges_values: Whether `difference` is a limit for float outputs, and not only
-            the margin of near ties.
+        of_large_values: Replaces `difference` for outputs with absolute values above 1,
+            if it is not None.
+        metric_examples: The metric may always differ by the percentage points that
+            this number of examples is worth.
+        different_answers: The largest share of values that differ in an output that is
+            not float, such as labels. Near ties do not count. None allows any share.
+        judges_values: Whether float outputs must be within the limit. If not, the limit
+            only defines near ties.
     """
 
     difference: float
@@ -167,20 +170,21 @@ def judge(
     name: str = "The SavedModel",
     compares_labelled: bool = True,
 ) -> dict[str, Any]:
-    """Compares the outputs and the metric of an exported model with those in memory.
+    """Compares the outputs and the metric of an exported model with the model in memory.
 
-    The exported model may have fewer outputs. Without `compares_labelled`, only the
-    metric is compared for requests with correct outputs.
+    For each request, `expected` has the outputs of the model in memory, and `actual`
+    those of the exported model, which may be fewer. Without `compares_labelled`,
+    requests with correct outputs are used for the metric only.
 
     Returns:
-        The report: `outputs`, the fields of each `Comparison`; and `metric`, None if no
-        request has correct outputs.
+        The report: `outputs`, a list with the fields of each `Comparison`; and
+        `metric`, which is None if no request has correct outputs.
 
     Raises:
         ExportCheckError: The metric or an output differs too much, or an output is not
             finite.
     """
-    # The pairs of outputs, by signature, and those with correct outputs.
+    # The pairs of outputs by signature, and the pairs of requests with correct outputs.
     labelled: list[tuple[Sequence[Any], Pair]] = []
     pairs: dict[str, list[Pair]] = {}
     outputs = zip(expected, actual, strict=True)
@@ -225,10 +229,10 @@ def _metric(
     limits: Limits,
     name: str,
 ) -> dict[str, Any]:
-    """Compares the metric of requests with correct outputs; returns its report.
+    """Compares the metrics of both models on labelled requests, and reports the values.
 
-    The values are in percent. `baseline` is the accuracy of a constant prediction; it
-    is None for other metrics.
+    The values are in percent. If the metric is the accuracy, `baseline` is the accuracy
+    of a constant prediction; for other metrics, it is None.
     """
     correct = [each for answers, _ in labelled for each in answers]
 
@@ -266,7 +270,7 @@ def _metric(
 def compare(
     served: ServedModel, signature: str, pairs: Sequence[Pair], limits: Limits
 ) -> Iterator[Comparison]:
-    """Yields a `Comparison` of each output of a signature, over all of its requests."""
+    """Yields a `Comparison` for each output of a signature, over all requests in `pairs`."""
     for name, first in pairs[0][1].items():
         is_float = np.issubdtype(first.dtype, np.floating)
         arrays: list[Any] = [(one[name], other[name]) for one, other in pairs]
@@ -298,10 +302,10 @@ def compare(
 def _float_difference(
     arrays: Sequence[tuple[np.ndarray, np.ndarray]], percentile: int
 ) -> tuple[float, float]:
-    """Returns a percentile of the differences, divided by the scale, and the scale.
+    """Returns a percentile of the absolute differences, divided by a scale, and the scale.
 
-    The scale is the largest value, at least 1. The percentile is NaN if a value is not
-    finite.
+    The scale is the largest absolute value of the first arrays, but at least 1. The
+    percentile is NaN if a value is not finite.
     """
     # A few infinite values would not change a percentile.
     if not all(np.isfinite(array).all() for pair in arrays for array in pair):
@@ -316,7 +320,7 @@ def _float_difference(
 
 
 def _with_equal_widths(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Pads decoded outputs [B, E], such as lists of entities, to the same width."""
+    """Pads the rows of 2-D arrays, such as lists of entities, to equal lengths."""
     if any(array.ndim != 2 for array in arrays):
         return arrays
     width = max(array.shape[1] for array in arrays)

@@ -1,8 +1,8 @@
-"""Runs requests on exported models, in a process of its own; started by `check`.
+"""Program that runs requests on exported models; `check` starts it as a process.
 
-Reads two lines from standard input, after it has imported TensorFlow: a file of the
-runtime of ONNX files and of models with their requests, and the path for a file of the
-outputs. A SavedModel runs without bert_tf, and a TFLite or ONNX file with `load_file`.
+After the import of TensorFlow, it reads two paths from standard input: a pickle file
+with the runtime of ONNX files and the models with their requests, and the pickle file
+to which it writes the outputs. SavedModels run without bert_tf, other files with it.
 """
 
 import pickle
@@ -19,10 +19,10 @@ MODELS: list[Any] = []
 def outputs_of(
     signatures: Mapping[str, Any], requests: Iterable[Any]
 ) -> list[dict[str, Any]]:
-    """Returns the outputs of requests, arrays by name.
+    """Returns the outputs of each request, arrays by name.
 
-    The requests have the fields of `signature_requests.Request`. Texts have the dtype
-    object.
+    The first two fields of a request are those of `signature_requests.Request`: the
+    name of the signature, and the inputs. Arrays of texts have the dtype object.
     """
     results = []
     for signature, inputs, *_ in requests:
@@ -37,7 +37,7 @@ def outputs_of(
 
 
 def signatures_of(path: str, runtime: str) -> Any:
-    """Returns the signatures of a SavedModel or of a TFLite or ONNX file, by name."""
+    """Loads a SavedModel, a TFLite or an ONNX file; returns its signatures by name."""
     if not tf.io.gfile.isdir(path):
         from bert_tf.export.model_file import load_file
 
@@ -52,7 +52,7 @@ def signatures_of(path: str, runtime: str) -> Any:
 
 
 def main() -> None:
-    """Writes the outputs of all requests for each model."""
+    """Reads the two paths, runs all requests on their models, and writes the outputs."""
     requests_file, outputs_file = sys.stdin.read().splitlines()
     try:
         with open(requests_file, "rb") as file:

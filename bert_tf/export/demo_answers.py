@@ -1,7 +1,7 @@
-"""Bars, marked texts and tables for the answers of a model; see `cli.demo_page`.
+"""Converts predictions of a model to bars, marked texts and tables for `cli.demo_page`.
 
-They follow from what the model returns. The kind of a model is the name of a value that
-only its answers have, such as "entities".
+The answer of a model is its prediction. The kind of a model is the name of a value that
+only answers of such models have, such as "entities"; it decides what the page shows.
 """
 
 import time
@@ -17,7 +17,7 @@ from bert_tf.export.predictor import Predictor
 # A question about a longer text takes many seconds.
 MAX_CHARACTERS = 10_000
 MAX_LINES = 50
-# The model whose answer is that to all lines of its text.
+# The kind of model whose answers to all lines of a box are shown together.
 IN_LINES = "embedding"
 _NO_ANSWER = "(no answer)"
 _SHOWN_CHARACTERS = 40  # of a text in a table
@@ -28,9 +28,9 @@ class Shown(NamedTuple):
 
     Attributes:
         bars: The probability of each label or choice, best first.
-        parts: The parts of a text, each with its label, or None.
-        table: The rows of a table, of which the first one has the names of the columns.
-            A number is in [-1, 1], and gets a color.
+        parts: The parts of a text. Each has a label, or None if it is not marked.
+        table: The rows of a table; the first row has the names of the columns. Numbers
+            are in [-1, 1]; the page shows them with a color.
     """
 
     headline: str
@@ -40,31 +40,32 @@ class Shown(NamedTuple):
 
 
 def kind_of(answer: Prediction) -> str:
-    """Returns the kind of a model from the answer to any text."""
+    """Returns the kind of the model that gave the answer."""
     return next(kind for kind in _KINDS if kind in answer)
 
 
 def example_of(kind: str, num_texts: int) -> Sequence[Any]:
-    """Returns an example: a text, or a list of texts, for each input of the model."""
+    """Returns an example with a text, or a list of texts, for each of `num_texts` inputs."""
     _, *examples = _KINDS[kind]
     return next(example for example in examples if len(example) == num_texts)
 
 
 def lists_of(predictor: Predictor, kind: str) -> Sequence[str]:
-    """Returns the names of the inputs whose boxes have a text a line."""
+    """Returns the names of the inputs in whose boxes each line is a text of its own."""
     return predictor.names if kind == IN_LINES else predictor.list_names
 
 
 def show(kind: str, texts: Sequence[Any], answer: Any) -> Shown:
-    """Returns what the page shows for the answer to `texts`, which has an item for each input."""
+    """Returns the content of the page for an answer; `texts` has the value of each input."""
     return _KINDS[kind][0](answer, *texts)
 
 
 def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, str]:
-    """Returns the answer to the texts in the boxes of the page, and facts about it.
+    """Predicts for the texts in `boxes`; returns the content of the page, and a note.
 
-    There is a box for each input of the model; see `lists_of`. The facts are the time,
-    the length of the model, and whether a text was too long.
+    There is a box for each input of the model; see `lists_of`. The note states the
+    time, the largest sequence length, and whether a text was truncated. If the texts
+    cannot be predicted, the content is the message, and the note is empty.
     """
     lists = lists_of(predictor, kind)
     texts: list[Any] = [
@@ -149,7 +150,8 @@ def _similarities(answers: Sequence[Prediction], texts: Sequence[str]) -> Shown:
     return Shown("Cosine similarities", table=[["", *numbers], *rows])
 
 
-# Of each kind, the function that returns what is shown, and examples.
+# For each kind: the function that returns the content of the page, then examples, which
+# differ in the number of inputs.
 _KINDS: Mapping[str, Sequence[Any]] = {
     "masks": (_masks, ["The capital of [MASK] is Paris."]),
     "answer": (
@@ -169,7 +171,10 @@ _KINDS: Mapping[str, Sequence[Any]] = {
 def _parts(
     text: str, marks: Sequence[tuple[int, int, str]]
 ) -> list[tuple[str, str | None]]:
-    """Splits a text at marks, which are in the order of their bytes of UTF-8."""
+    """Splits a text into pairs (part, label); the label is None outside of the marks.
+
+    A mark is (start, end, label), in bytes of UTF-8. The marks are sorted.
+    """
     content = text.encode("utf-8", "replace")
     position = 0
     parts: list[tuple[bytes, str | None]] = []

@@ -36,10 +36,10 @@ from bert_tf.storage import files
 from bert_tf.tasks.task import Outputs
 
 _LOGGER = logging.getLogger(__name__)
-# float16 and int8 are the dtypes of the weights. int8 is judged by its metric, whose
-# limit for few examples is that of two of them, or by its answers (`_limits_of`). For
-# outputs without answers, the limits of int8 must find wrong ones: unit vectors [384]
-# of unrelated texts differ by 0.17, and a zero vector by 0.13.
+# The limits by the dtype of the weights. int8 is judged by its metric, which may always
+# differ by two examples, or by its answers, such as labels (`_limits_of`). If all
+# outputs are floats, the limits of int8 must find wrong vectors: at the 99th percentile,
+# unit vectors [384] of unrelated texts differ by 0.17, and a zero vector by 0.13.
 _LIMITS = {
     "float32": Limits(1e-4, 100, 0.5, allows_gain=True),
     "bfloat16": check.LIMITS["bfloat16"],  # OpenVINO, whose weights are float32
@@ -58,7 +58,8 @@ _LIMITS = {
 _MANY_EXAMPLES = 100
 # Texts for which the tokenizer of TFLite has the same ids as that of TensorFlow.
 _VALID_TEXTS = tuple(text for text in check.EXAMPLES if b"\xff" not in text)
-# Numbers of tokens and threads to measure, and the least time and number of runs.
+# The numbers of tokens and threads with which each file is measured, and the smallest
+# total time and number of runs of a measurement.
 _LENGTHS = (32, 128)
 _NUM_THREADS = (1, 2)
 _MIN_SECS = 0.3
@@ -69,9 +70,9 @@ def prepare(name: str, job: ExportJob) -> Callable[[CheckProcess, str], dict[str
     """Reads everything that the files of a format need, before anything is written.
 
     The returned function writes the files to a folder, checks them in a process, and
-    returns the report. A file with other outputs than the model in memory or a metric
-    that is too low is removed, with a warning. The function raises `ExportCheckError`
-    if no file of the export is left.
+    returns the report. It removes a file, with a warning, if its outputs differ too
+    much from those of the model in memory, or its metric is too low. It raises
+    `ExportCheckError` if it removes all files and the export has no other format.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task or in this format, or
@@ -151,7 +152,7 @@ def _write(
 def _report_of_other_run(
     prepared: PreparedFiles, labelled: Sequence[Request], file: ModelFile
 ) -> dict[str, Any]:
-    """Checks and measures a file with its other runtime, if any, in another process."""
+    """Checks and measures a file in a second runtime; returns {} if there is none."""
     other = prepared.other_run(file)
     if other is None:
         return {}
@@ -171,9 +172,9 @@ def compare(
 ) -> list[dict[str, Any] | ExportCheckError]:
     """Compares the outputs of all files with those of the model in memory.
 
-    The files, `found`, have the same runtime. Returns for each file its report, or an
-    `ExportCheckError` if an output or the metric differs too much. The error is raised
-    if the runtime cannot run a file.
+    All files in `found` have the same runtime. Returns for each file its report, or an
+    `ExportCheckError` if an output or the metric differs too much. Raises
+    `ExportCheckError` if the runtime cannot run a file.
     """
     endpoints = served.endpoints()
     names = [name for name in endpoints if endpoints[name].kind != "examples"]
@@ -233,10 +234,10 @@ def _report(
 def _limits_of(
     precision: str, num_examples: int, expected: Sequence[Outputs]
 ) -> Limits:
-    """Returns the limits of a file.
+    """Returns the limits for a file whose weights have the dtype `precision`.
 
-    For int8, only the metric counts if there are many labelled examples. Otherwise,
-    float outputs do not count if there are other outputs, such as labels.
+    For int8 with many labelled examples, only the metric has a limit. For int8 with few
+    of them, float outputs have no limit if there are also other outputs, such as labels.
     """
     limits = _LIMITS[precision]
     if precision != "int8":
@@ -250,12 +251,12 @@ def _limits_of(
 
 
 def measure(file: ModelFile, prepared: PreparedFiles) -> dict[str, Any]:
-    """Measures a file with one sequence at a time.
+    """Measures the speed of a file with one sequence at a time.
 
-    Returns `load_ms`, the time from a path to the end of the first run, which brings
-    the weights into the layout of the CPU, and `latency_ms`, the median time of further
-    runs by the number of tokens and threads. Without a `length` of all sequences, they
-    have 32 and 128 tokens.
+    Returns `load_ms`, the time to open the file and run it once (the first run converts
+    the weights to the layout of the CPU), and `latency_ms`, the median time of a later
+    run for each number of tokens and threads. The sequences have the fixed length of
+    the file; without one, 32 tokens and, if the model allows so many, 128 tokens.
     """
     served = prepared.served
     longest = prepared.length or served.max_seq_length
@@ -280,7 +281,7 @@ def measure(file: ModelFile, prepared: PreparedFiles) -> dict[str, Any]:
 
 
 def _inputs(served: ServedModel, length: int, takes_texts: bool) -> Arrays:
-    """Returns the inputs of one sequence of `length` unknown words."""
+    """Returns inputs of up to `length` tokens: ids of [UNK], or texts of question marks."""
     if takes_texts:
         names = served.text_names
         words = (length - 1 - len(names)) // len(names)
@@ -297,7 +298,7 @@ def _inputs(served: ServedModel, length: int, takes_texts: bool) -> Arrays:
 
 
 def _median_ms(run: Callable[[], Any]) -> float:
-    """Returns the median time of a function, in milliseconds."""
+    """Returns the median time of a call of `run`, in milliseconds."""
     run()
     times: list[float] = []
     while len(times) < _MIN_RUNS or sum(times) < _MIN_SECS:

@@ -22,14 +22,14 @@ class Format(NamedTuple):
     """A format of exports.
 
     Attributes:
-        title: Its name in reports.
-        precisions: The dtypes of the weights that it can have.
-        module: The module of its files, with the functions `prepare` and `open_file`;
-            see `model_file`. It is a name, because it imports TensorFlow; "" for the
-            SavedModel, which is no single file.
-        extra: The extra of bert-tf that installs the packages.
-        to_run: The modules that run a file.
-        to_write: The modules that write a file.
+        title: The name of the format in reports.
+        precisions: The dtypes that the weights can have.
+        module: The name, in `bert_tf.export`, of the module that writes and opens files
+            with `prepare` and `open_file` (see `model_file`), and imports TensorFlow;
+            "" for the SavedModel, which is a folder.
+        extra: The extra of bert-tf that installs the packages that the format needs.
+        to_run: The modules that are needed to run a file.
+        to_write: The modules that are needed to write a file.
     """
 
     title: str
@@ -59,25 +59,26 @@ FORMATS = {
         to_write=("onnx", "onnxruntime", "tf2onnx"),
     ),
 }
-# What runs ONNX files: modules, and "auto", for which `conversion` chooses one.
+# What runs ONNX files: names of modules, and "auto", for which `onnx.conversion` chooses
+# a module.
 RUNTIMES = ("auto", "onnxruntime", "openvino")
-# The formats whose models are files: a name is that of the folder in a version, the
-# ending of a file, and the start of the names of the settings.
+# The formats whose models are single files. A key is also the name of their folder in a
+# version, the ending of the files, and the start of the names of their settings.
 FILE_FORMATS = {name: each for name, each in FORMATS.items() if each.module}
 
 
 def format_of_file(path: str) -> str:
-    """Returns the name of the format of a file; "" for other paths."""
+    """Returns the format that the ending of a path names; "" if there is none."""
     return next((name for name in FILE_FORMATS if path.endswith(f".{name}")), "")
 
 
 def module_of(name: str) -> Any:
-    """Returns the module of the files of a format."""
+    """Imports and returns the module that writes and opens files of a format."""
     return importlib.import_module(f"bert_tf.export.{FILE_FORMATS[name].module}")
 
 
 def check_installed(name: str, to_write: bool = False) -> None:
-    """Raises `InputError` if a package that runs (`to_write`: writes) a format is missing."""
+    """Raises `InputError` if a package to run (or, if `to_write`, to write) files is missing."""
     file_format = FILE_FORMATS[name]
     for module in file_format.to_write if to_write else file_format.to_run:
         import_package(module, file_format.extra, "This format")
@@ -85,7 +86,7 @@ def check_installed(name: str, to_write: bool = False) -> None:
 
 @contextlib.contextmanager
 def as_export_check_error(name: str) -> Iterator[None]:
-    """Converts any error of a converter to `ExportCheckError`, and hides its warnings."""
+    """Raises any error of a converter as `ExportCheckError`; hides all logged warnings."""
     disabled = logging.root.manager.disable
     logging.disable(max(disabled, logging.WARNING))
     try:

@@ -17,13 +17,13 @@ _RESULTS_FILE = "eval_results.txt"
 
 @dataclasses.dataclass(frozen=True)
 class ExportJob:
-    """A checkpoint to export, and how.
+    """A checkpoint to export, the settings of the export, and facts of the training run.
 
     Attributes:
-        version: The name of the version's folder when the export is complete.
+        version: The number of the new version, which names its folder.
         dev_data: A file of labelled examples; "" if there is none.
         dev_examples: The SHA-256 of the examples of the dev split that the run stored;
-            "" if it did not.
+            "" if it stored none.
         results: The results of the run's evaluation, by name; {} if they are not known.
         training: The settings of the run's training; {} if they are not known.
     """
@@ -59,7 +59,7 @@ class ExportJob:
 
     @property
     def answer_facts(self) -> dict[str, float]:
-        """The threshold of the null score, by its name; {} if answers cannot be empty."""
+        """{"null_score_diff_threshold": value}, or {} if answers cannot be empty."""
         facts = self.checkpoint.facts
         name = "null_score_diff_threshold"
         has_threshold = facts.get("version_2_with_negative") and name in facts
@@ -67,7 +67,7 @@ class ExportJob:
 
 
 def read_results(run: str, checkpoint: Pretrained, task: str) -> dict[str, str]:
-    """Returns the results of a run's evaluation; {} if they are of another step or task."""
+    """Returns the results of a run's evaluation; {} if there are none for this step and task."""
     path = posixpath.join(run, _RESULTS_FILE)
     if not files.exists(path) or task != task_of(checkpoint):
         return {}
@@ -78,6 +78,6 @@ def read_results(run: str, checkpoint: Pretrained, task: str) -> dict[str, str]:
 
 
 def read_training(run: str) -> dict[str, Any]:
-    """Returns the settings of a run's training; {} if there are none."""
+    """Returns the settings of a run's training; {} if the run stored none."""
     path = posixpath.join(run, TRAINING_FILE)
     return json_files.read(path, own=True) if files.exists(path) else {}

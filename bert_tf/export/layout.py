@@ -1,4 +1,4 @@
-"""The places of files in the folder of an exported model."""
+"""The paths of files in the folder of an exported model, and the numbers of its versions."""
 
 import itertools
 import logging
@@ -22,11 +22,11 @@ FILES_SHA256 = "files_sha256"
 
 
 def newest_version(folder: str) -> str:
-    """Returns `folder` if it is a SavedModel, else the folder of its highest version.
+    """Returns `folder` if it is a SavedModel, else its highest version with a SavedModel.
 
     Raises:
-        InputError: The folder contains neither a SavedModel nor numbered folders with
-            one, or the folder with the highest number has none.
+        InputError: There is no SavedModel; or, if not in an object store, a version
+            with a higher number is empty or incomplete.
     """
     names = sorted(_version_names(folder), key=int, reverse=True)
     candidates = [folder, *(os.path.join(folder, name) for name in names)]
@@ -41,7 +41,8 @@ def newest_version(folder: str) -> str:
                     f"{message}. Export or copy it again, or give the folder of "
                     "another version."
                 )
-            # Object stores cannot rename a folder when it is complete.
+            # Object stores cannot rename a folder when it is complete, so an export may
+            # still write this one.
             _LOGGER.warning("warning: %s. An older version is used.", message)
 
     # No version has a SavedModel: name the files of other formats, if there are any.
@@ -64,7 +65,7 @@ def _file_folders(version: str) -> list[str]:
 
 
 def has_saved_model(folder: str) -> bool:
-    """Returns whether a version in a folder is a SavedModel."""
+    """Returns whether a folder contains a version with a SavedModel."""
     return any(
         gfile.exists(os.path.join(folder, name, "saved_model.pb"))
         for name in _version_names(folder)
@@ -72,7 +73,7 @@ def has_saved_model(folder: str) -> bool:
 
 
 def model_name(path: str) -> str:
-    """Returns the last part of a path that is not the number of a version."""
+    """Returns the name of a model: the last part of its path that is no version number."""
     folder, name = os.path.split(os.path.abspath(path))
     is_root = not _is_version_name(name) or has_saved_model(path)
     return name if is_root else os.path.basename(folder)
@@ -83,7 +84,7 @@ def next_version(folder: str) -> int:
 
     Raises:
         InputError: The path is not that of a folder (see `resolve_output`), or the
-            folder contains other files and no version.
+            folder contains files but no version.
     """
     resolve_output(folder, is_folder=True)
     numbers = [int(name) for name in _version_names(folder)]
@@ -97,7 +98,7 @@ def next_version(folder: str) -> int:
 
 
 def _version_names(folder: str) -> list[str]:
-    """Returns the names of the version folders."""
+    """Returns the names of the version folders in a folder; [] if it does not exist."""
     names = files.list_folder(folder) if gfile.isdir(folder) else []
     return [name for name in names if _is_version_name(name)]
 

@@ -1,11 +1,10 @@
-"""A TFLite or ONNX file: what is in it, what runs it, and its served model.
+"""Model files, in TFLite or ONNX: their content, and served models that run them.
 
-The module of a format (`formats.FORMATS`) has two functions, which differ only in the
-format:
+Each of these formats has a module (`formats.FORMATS`) with two functions:
 
 * `prepare(job)` checks an `ExportJob`, and returns `PreparedFiles`.
 * `open_file(path, content, num_threads, runtime)` checks a file, and returns an
-  `OpenFile`. The runtime, one of `formats.RUNTIMES`, is that of ONNX files.
+  `OpenFile`. The runtime, one of `formats.RUNTIMES`, has an effect on ONNX files only.
 """
 
 import abc
@@ -33,7 +32,7 @@ from bert_tf.storage import files, integrity, json_files
 from bert_tf.storage.weights import VOCABULARY_FILE
 
 FACTS_FILE = "bert_tf.json"
-# The texts in each file from which the served model is built.
+# The names of the texts in each file from which the served model is built.
 STORED_TEXTS = (FACTS_FILE, VOCABULARY_FILE)
 IDS = "input_ids"
 # The inputs or the outputs of a file, by name.
@@ -44,8 +43,8 @@ Arrays = Mapping[str, np.ndarray]
 class ModelFile:
     """A TFLite or ONNX file of an export, whose weights have the dtype `precision`.
 
-    `has_metadata` says whether it has metadata for MediaPipe. `runtime` is what runs
-    it: one of `formats.RUNTIMES`.
+    The inputs are texts if `takes_texts`, otherwise token ids. `has_metadata` says
+    whether the file has metadata for MediaPipe. `runtime` is in `formats.RUNTIMES`.
     """
 
     precision: str
@@ -62,13 +61,13 @@ class ModelFile:
 
 @dataclasses.dataclass(frozen=True)
 class FileFacts:
-    """The content of `bert_tf.json` in a file.
+    """The content of `bert_tf.json` in a TFLite or ONNX file.
 
     Attributes:
         config: The architecture, as in `bert_config.json`.
         heads: The names of the weights outside of the encoder.
-        model_sha256: The SHA-256 of a TFLite model, without the archive.
-        facts_sha256: The SHA-256 of the other values, which earlier versions check.
+        model_sha256: The SHA-256 of a TFLite file without its ZIP archive; "" for ONNX.
+        facts_sha256: The SHA-256 of all other values. Only earlier versions check it.
     """
 
     config: Mapping[str, Any]
@@ -84,7 +83,7 @@ class FileFacts:
 def embedded_files(
     job: ExportJob, served: ServedModel, **facts: Any
 ) -> dict[str, bytes]:
-    """Returns the texts that a file contains: vocabulary, labels and facts.
+    """Returns the texts to embed in a model file, by name: vocabulary, labels and facts.
 
     `facts` are the fields of `FileFacts` that differ between the files of an export.
     """
@@ -111,12 +110,12 @@ class PreparedFiles(NamedTuple):
     """The files of an export in one format, before they are written.
 
     Attributes:
-        served: The model with float32 weights.
-        content: Returns the content of one of the files.
-        length: The length of all sequences; None for any.
-        other_run: Returns a file as another runtime runs it, and the name of the
-            runtime; None if no other one runs the file.
-        extra: Files for the folder `layout.EXTRA`, by name.
+        served: The model in memory, with float32 weights.
+        content: Converts the model to one of the files, and returns its content.
+        length: The fixed number of tokens of all sequences; None if it may vary.
+        other_run: For a file that is checked in a second runtime too, returns the file
+            with this runtime, and a title of the runtime; otherwise None.
+        extra: The contents of further files for the folder `layout.EXTRA`, by name.
     """
 
     served: ServedModel
@@ -128,12 +127,12 @@ class PreparedFiles(NamedTuple):
 
 
 class OpenFile(NamedTuple):
-    """The content of a file, before its model runs.
+    """A model file that has been read, but does not run yet.
 
     Attributes:
         texts: The content of each of `STORED_TEXTS`.
-        model_sha256: The SHA-256 of the model, if the facts state it; else "".
-        forward: Returns what runs the model.
+        model_sha256: The SHA-256 of the model in the file; "" for ONNX.
+        forward: Prepares the model to run, and returns its `FileForward`.
     """
 
     texts: Sequence[bytes]
@@ -142,10 +141,10 @@ class OpenFile(NamedTuple):
 
 
 class FileForward(abc.ABC):
-    """Computes the outputs of a file. Several threads can call it at the same time.
+    """Runs a model file on batches. Several threads can call it at the same time.
 
-    It takes the inputs of the file, tensors [B, ...] by name, and returns the outputs,
-    float32 [B, ...] by name. `ranks` has the rank of each output.
+    A call takes the inputs of the file, tensors [B, ...] by name, and returns its
+    outputs, float32 [B, ...] by name. `ranks` has the rank of each output.
     """
 
     def __init__(self, inputs: Collection[str], ranks: Mapping[str, int]) -> None:
@@ -167,14 +166,14 @@ class FileForward(abc.ABC):
         return outputs
 
     def run(self, batch: Arrays) -> list[np.ndarray]:
-        """Returns the outputs of all rows, in the order of `ranks`."""
+        """Returns the outputs for a batch of NumPy arrays, in the order of `ranks`."""
         rows = len(next(iter(batch.values())))
         if POSITIONS in self._inputs and POSITIONS not in batch:  # all positions
             positions = np.arange(batch[IDS].shape[1], dtype=np.int32)
             batch = {**batch, POSITIONS: np.tile(positions, (rows, 1))}
 
-        # Files cannot compute outputs for no row or no position: these have one instead,
-        # which is removed.
+        # A file cannot run on zero rows or zero positions. It then runs on one of them,
+        # and the outputs of this one are removed.
         has_positions = POSITIONS not in batch or batch[POSITIONS].shape[1] > 0
         if not has_positions:
             batch = {**batch, POSITIONS: np.zeros([rows, 1], np.int32)}
@@ -189,27 +188,27 @@ class FileForward(abc.ABC):
 
     @abc.abstractmethod
     def _run_rows(self, batch: Arrays) -> Arrays:
-        """Returns the outputs of a batch; neither its rows nor its positions are empty."""
+        """Returns the outputs of a batch with at least one row and one position."""
 
 
 def _one_row(array: np.ndarray) -> np.ndarray:
-    """Returns a row of padding for an array [0, ...]."""
+    """Returns an array with one row of padding in place of an array without rows, [0, ...]."""
     padding = b"" if array.dtype == object else 0
     return np.full([1, *array.shape[1:]], padding, array.dtype)
 
 
 class _Checkpoint(Pretrained):
-    """The contents of a file in the form of a checkpoint, without its weights."""
+    """The config, vocabulary and facts in a model file, as a checkpoint without weights."""
 
     def model(self, model_class: Any, **arguments: Any) -> Any:
-        """Returns what a served model needs of the Keras model, without variables."""
+        """Returns an object that replaces the Keras model: it has a config but no variables."""
         return types.SimpleNamespace(
             config=self.config, variables_by_name=dict, **arguments
         )
 
 
 def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
-    """Opens a file, whose ending is the name of its format."""
+    """Opens a TFLite or ONNX file with the module of its format, which its ending names."""
     content = files.read_bytes(path)
     name = format_of_file(path)
     check_installed(name)
@@ -219,21 +218,21 @@ def open_file(path: str, num_threads: int, runtime: str) -> OpenFile:
 def load_file(
     path: str, num_threads: int | None = None, runtime: str = "auto"
 ) -> tuple[ServedModel, dict[str, Any]]:
-    """Loads a TFLite or ONNX file: its served model, and the facts of the model.
+    """Loads a TFLite or ONNX file; returns its served model and its facts.
 
-    As in a SavedModel, TensorFlow tokenizes texts and decodes outputs; the file
-    computes the rest, by default with as many threads as this process has cores.
+    TensorFlow tokenizes texts and decodes outputs, as in a SavedModel. The file computes
+    the outputs of the model, by default with as many threads as this process has cores.
 
     Raises:
-        InputError: The file is missing or damaged, bert-tf or this version of it did
-            not write it, or the package that runs it is not installed.
+        InputError: The file is missing or damaged, another program or an incompatible
+            version of bert-tf wrote it, or a package that runs it is not installed.
     """
     if num_threads is None and hasattr(os, "sched_getaffinity"):  # not on macOS
         num_threads = len(os.sched_getaffinity(0))
     opened = open_file(path, num_threads or os.cpu_count() or 1, runtime)
     stored, served = _served_model(path, *opened.texts)
 
-    # The program that runs the model may not find all damage, and may end the process.
+    # The runtime does not find all damage of a model, and may end the process.
     if opened.model_sha256 != stored.model_sha256:
         raise InputError(
             f"{path} is damaged: its model has another SHA-256 than {FACTS_FILE} in it "
@@ -247,7 +246,7 @@ def load_file(
 def _served_model(
     path: str, facts_file: bytes, vocabulary: bytes
 ) -> tuple[FileFacts, ServedModel]:
-    """Returns the facts in a file, and its served model without a function of ids.
+    """Returns the facts in a file, and its served model, which cannot run yet.
 
     Raises:
         InputError: Another version of bert-tf wrote the file.

@@ -1,12 +1,12 @@
-"""The predictions of exported models, as Python values and as text, for each task."""
+"""Converts outputs of exported models to predictions, and predictions to text, for each task."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-# The order of the values of a prediction; that of the outputs of a SavedModel is not
-# defined.
+# The order of the values in a prediction. The outputs of a SavedModel have no defined
+# order.
 _VALUES = (
     "answer",
     "start",
@@ -17,8 +17,8 @@ _VALUES = (
     "null_score_diff",
     "num_tokens",
 )
-# The outputs with one value for each word of a text, and, by key of the prediction, for
-# each entity.
+# The outputs with one value for each word of a text; then, by their key in a prediction,
+# the outputs with one value for each entity.
 _OF_WORDS = ("words", "tags", "probabilities", "start", "end")
 _OF_ENTITIES = {
     "text": "entities",
@@ -42,10 +42,10 @@ def separator_of(labels: Collection[str]) -> str:
 
 
 def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
-    """Converts the outputs of `serving_default` for one request to Python values.
+    """Converts the outputs for one text, pair or list of texts to Python values.
 
-    The arrays have no batch dimension. Classifiers need the fact `labels`, and
-    multi-label classifiers also `threshold`.
+    The arrays have no batch dimension. `facts` must have `labels` for a classifier, and
+    also `threshold` for a multi-label classifier.
     """
     # The names of the outputs tell the tasks apart.
     if "tokens" in outputs:
@@ -84,7 +84,7 @@ def decode(outputs: Mapping[str, Any], facts: Mapping[str, Any]) -> Prediction:
 
 
 def as_columns(prediction: Prediction) -> list[str]:
-    """Returns the text of a prediction, in columns."""
+    """Returns the texts that show a prediction in the columns of one row of a table."""
     # Answers that are texts, with their probability.
     for name in ("label", "choice", "answer"):
         if name in prediction:
@@ -114,7 +114,7 @@ def as_columns(prediction: Prediction) -> list[str]:
 
 
 def _of_words(outputs: Mapping[str, Any]) -> Prediction:
-    """Returns the prediction of a model of named entities, without padding."""
+    """Decodes the outputs of a model of named entities, and removes their padding."""
     num_words, num_entities = (
         np.count_nonzero(outputs[name] != b"") for name in ("words", "entities")
     )
@@ -127,7 +127,7 @@ def _of_words(outputs: Mapping[str, Any]) -> Prediction:
 
 
 def _of_choices(outputs: Mapping[str, Any]) -> Prediction:
-    """Returns the prediction of a model of multiple choice."""
+    """Decodes the outputs of a model of multiple choice."""
     index = int(outputs["index"])
     probabilities = outputs["probabilities"].tolist()
     return {

@@ -26,7 +26,7 @@ _LOGGER = logging.getLogger(__name__)
 _ORDER = {"question": 0, "context": 1, "choices": 2}
 # The outputs with one value for each text of a list.
 _LIST_OUTPUTS = ("probabilities", "ranking", "tags")
-# The process that has loaded the first model; its children have the same value.
+# The id of the process that loaded the first model. Forked processes inherit this value.
 _process_of_models: list[int] = []
 
 
@@ -38,18 +38,18 @@ class Predictor:
         predictor(["A wonder.", "A bore."])  # [{"label": "positive", ...}, {...}]
 
     Args:
-        path: The folder of an exported model, whose highest version is loaded, the
-            folder of a version, or a `.tflite` or `.onnx` file, for which the extra
-            "lite" or "onnx" must be installed. On a CPU, a TFLite file of int8 is the
-            fastest one.
+        path: The folder of an exported model, of which the highest version is loaded;
+            the folder of one version; or a `.tflite` or `.onnx` file, which needs the
+            extra "lite" or "onnx". On a CPU, a TFLite file with int8 weights is the
+            fastest.
         batch_size: Texts per batch. Texts of similar length are in the same batch.
         signature: A signature of the model that takes texts, such as "score" of a
             pretrained model or "words" of a model of named entities.
         num_threads: The number of threads that compute a `.tflite` or `.onnx` file.
             Default: the number of cores.
-        trust: Whether to load a SavedModel without a check of its graph. A SavedModel
-            is a program; without the check, it may do anything that this process may
-            do. See SECURITY.md.
+        trust: Whether to load a SavedModel without a check of its graph and of its
+            checksums. A SavedModel is a program; without the check, it may do anything
+            that this process may do. See SECURITY.md.
         runtime: What computes an `.onnx` file: "onnxruntime" (also "auto"), or
             "openvino" (extra "openvino"), which computes in bfloat16 on processors with
             such instructions.
@@ -59,15 +59,15 @@ class Predictor:
             "context").
         max_seq_length: The largest number of tokens of a sequence. None if the folder
             has no report of the export.
-        list_names: Those of `names` that stand for a list of texts: ("choices",) for a
-            model of multiple choice, else ().
+        list_names: The names in `names` that stand for a list of texts: ("choices",)
+            for multiple choice, ("words",) for the signature "words", else ().
 
     Call arguments:
         *texts: For each name in `names`, a list of N str, or a single str for one
             prediction. For each name in `list_names`, a list of N lists of str, or a
             list of str for one prediction. The lists may have different lengths.
-        on_batch: Is called after each batch with the number of its texts, to show
-            progress.
+        on_batch: A function that is called after each batch with the number of its
+            texts, to show progress.
 
     Returns:
         For N texts, N dicts, in the order of the texts; for one prediction, one dict.
@@ -77,25 +77,26 @@ class Predictor:
           first;
         * multi-label: `labels` (list of str) and `probabilities` by label, best first;
         * regression: `score`;
-        * questions: `answer` (str), `start` and `end` (its place in the context, in
-          bytes of UTF-8), `score`, `probability`, `no_answer` (bool) and, for SQuAD
-          2.0, `null_score_diff`;
+        * questions: `answer` (str), `start` and `end` (its positions in the context, in
+          bytes of UTF-8; `end` is exclusive), `score`, `probability`, `no_answer`
+          (bool) and, for SQuAD 2.0, `null_score_diff`;
         * multiple choice: `choice` (str), its `index` and `probability`, the
           `probabilities` of all choices (list), and their indices in `ranking` (list),
           best first. An empty text is no choice. Without choices, `choice` is "" and
           `index` is -1;
         * named entities: `entities`, a list of dicts with `text`, `type`, `start` and
           `end`; and lists with one value for each word: `words`, `tags`,
-          `probabilities`, `start`, `end`. The places are in bytes of UTF-8;
-        * signature "words": `tags` and `probabilities`, a list each;
-        * fill-mask: `masks`: for each [MASK], the `probabilities` of the best tokens by
-          token;
+          `probabilities`, `start`, `end`. `start` and `end` are as for questions;
+        * signature "words": `tags` and `probabilities`, lists with one value for each
+          word;
+        * fill-mask: `masks`, a list with a dict for each [MASK]: `probabilities` of the
+          best tokens, by token;
         * signature "score": `score` and `num_tokens`; "next_sentence": `is_next`;
         * embedding: `embedding`, float32 [H].
 
-        If the model reads only the start of a text that is longer than a sequence,
-        there is also `truncated` (bool): whether it was. Models of questions and named
-        entities, and classifiers with windows, read texts of any length.
+        If the model truncates long texts, each dict also has `truncated` (bool):
+        whether the text was truncated. Models of questions and named entities, and
+        classifiers with windows, read texts of any length.
 
     Raises:
         InputError: The folder contains no exported model, or its files are damaged or
@@ -167,7 +168,7 @@ class Predictor:
         return self._predict(texts, on_batch)
 
     def _is_one(self, name: str, value: Any) -> bool:
-        """Returns whether a value is the input of one prediction."""
+        """Returns whether the value of an input is meant for one prediction, not for several."""
         if name not in self.list_names:
             return isinstance(value, str)
         is_sequence = isinstance(value, (list, tuple))
@@ -176,9 +177,9 @@ class Predictor:
     def _predict(
         self, texts: Sequence[Sequence[str]], on_batch: Callable[[int], Any] | None
     ) -> list[Prediction]:
-        """Returns the predictions in the order of the texts."""
+        """Returns N predictions, in order; `texts` has N values for each input of the model."""
         columns = self._columns(texts)
-        # Choices become a sequence each, and the words of a list one sequence.
+        # Each choice becomes a sequence; the words of a list become one sequence.
         of_list = sum if "words" in self.names else max
         lengths = np.array(
             [[_length(each, of_list) for each in c] for c in columns], int
@@ -220,7 +221,7 @@ class Predictor:
     def _truncated(
         self, rows: Sequence[int], lengths: np.ndarray, columns: Sequence[Sequence[Any]]
     ) -> list[int]:
-        """Returns the rows of which the model reads only the start; `lengths` are in bytes."""
+        """Returns those of `rows` that the model truncates; `lengths` are in bytes of UTF-8."""
         if not self._truncates:
             return []
         room = self.max_seq_length - 1 - len(columns)  # without [CLS] and [SEP]
@@ -237,7 +238,7 @@ class Predictor:
         return [row for row, count in zip(longer, counts, strict=True) if count > room]
 
     def _columns(self, texts: Sequence[Any]) -> list[list[Any]]:
-        """Returns the texts of each input as UTF-8; refuses lists of different lengths."""
+        """Encodes texts as UTF-8; raises `InputError` if inputs are not lists of equal lengths."""
         # A str in place of a list would be read letter by letter.
         if not all(map(_is_list, texts)) or len(texts) != len(self.names):
             names = (
@@ -262,7 +263,7 @@ class Predictor:
         return columns
 
     def _outputs(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Returns the outputs of the signature."""
+        """Runs the signature; raises `InputError` if this fails or an output is not finite."""
         try:
             outputs = self._signature(**inputs)
             arrays = {name: value.numpy() for name, value in outputs.items()}
@@ -303,7 +304,7 @@ def _load_file(
 ) -> tuple[Any, Mapping[str, Any], Mapping[str, Any]]:
     """Returns the served model of a file, its signatures, and its facts.
 
-    If the given signature exists, it is the only one that is traced.
+    If the model has the signature `signature`, only this one is traced and returned.
     """
     from bert_tf.export.model_file import load_file  # imports Keras
 
@@ -316,7 +317,7 @@ def _load_file(
 
 
 def _signature(signatures: Mapping[str, Any], name: str, path: str) -> Any:
-    """Returns a signature of an exported model, which must take texts."""
+    """Returns the signature `name`; raises `InputError` if there is none that takes texts."""
     of_texts = [
         key
         for key, function in signatures.items()
@@ -350,12 +351,12 @@ def _is_list(value: Any) -> bool:
 
 
 def _length(value: bytes | list[bytes], of_list: Callable[[list[int]], int]) -> int:
-    """Returns the number of bytes of a text; `of_list` combines the numbers of a list of texts."""
+    """Returns the number of bytes of a text; `of_list` combines the numbers of several texts."""
     return len(value) if isinstance(value, bytes) else of_list([0, *map(len, value)])
 
 
 def _tensor(column: Sequence[Any]) -> Any:
-    """Returns texts as string [B]; lists as string [B, K], padded with ""."""
+    """Returns B texts as string [B], or B lists as string [B, longest list], padded with ""."""
     if isinstance(column[0], bytes):
         return tf.constant(column, tf.string)
     return tf.ragged.constant(column, dtype=tf.string, ragged_rank=1).to_tensor()

@@ -1,4 +1,4 @@
-"""Checks a SavedModel, and loads it: its graph may only compute.
+"""Loads a SavedModel, after a check that its graph only computes.
 
 A SavedModel is a program. Loading it runs functions of its graph, such as initializers,
 and its operations can read and write files and run Python code. The graphs that bert-tf
@@ -51,10 +51,10 @@ _KINDS = {
 
 
 def load_saved_model(folder: str, trust: bool) -> tuple[Any, Mapping[str, Any]]:
-    """Loads a SavedModel that bert-tf exported, and its facts.
+    """Loads a SavedModel that bert-tf exported; returns it and its facts.
 
-    With `trust`, its graph is not checked, and may do anything that this process may
-    do.
+    With `trust`, neither the graph nor the checksums are checked, and the graph may do
+    anything that this process may do.
 
     Raises:
         InputError: A file is missing, damaged or was changed, or the graph contains
@@ -122,10 +122,9 @@ def read_graph(folder: str) -> Any:
 
 
 def foreign_parts(graph: Any) -> list[str]:
-    """Returns the parts of a `MetaGraphDef` that no model of bert-tf needs.
+    """Describes the parts of a `MetaGraphDef` that no model of bert-tf needs.
 
-    The operations of all functions count, whether a signature or an initializer calls
-    them or not.
+    It checks the operations of all functions, also of functions that nothing calls.
     """
     library = graph.graph_def.library
     functions = {each.signature.name: each.node_def for each in library.function}
@@ -138,8 +137,8 @@ def foreign_parts(graph: Any) -> list[str]:
         own = allowed | of_saver.get(name, frozenset())
         parts |= {f"the operation {each.op}" for each in nodes if each.op not in own}
 
-    # A name that is not in the library could be that of a function that the process has
-    # already.
+    # A function that is not in the library could be one that this process has defined
+    # before.
     everywhere = itertools.chain(graph.graph_def.node, *functions.values())
     unknown = _in_attributes(everywhere) - functions.keys()
     parts |= {f"the unknown function {name}" for name in unknown}
@@ -152,9 +151,9 @@ def foreign_parts(graph: Any) -> list[str]:
 
 
 def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
-    """Yields the functions with the name of an operation, or of another function.
+    """Describes each function that has the name of an operation or of another function.
 
-    TensorFlow would call such a function instead of the operation.
+    TensorFlow would call such a function instead of the operation with its name.
     """
     names = collections.Counter(
         function.signature.name for function in library.function
@@ -168,7 +167,7 @@ def _ambiguous_names(library: Any, allowed: frozenset[str]) -> Iterator[str]:
 
 
 def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns, for each node that only the saver uses, the operations that it may run."""
+    """Returns the nodes that only save or restore weights, with the operations they may run."""
     saver = graph.saver_def
     nodes = {
         saver.save_tensor_name.partition(":")[0]: _OF_SAVE,
@@ -186,7 +185,7 @@ def _saver_nodes(graph: Any) -> dict[str, frozenset[str]]:
 
 
 def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
-    """Returns, for each function that only the saver calls, the operations that it may run."""
+    """Returns the functions that only save or restore weights, with the operations they may run."""
     nodes = graph.graph_def.node
     library = graph.graph_def.library
     objects = graph.object_graph_def
@@ -215,7 +214,7 @@ def _functions_of_saver(graph: Any) -> dict[str, frozenset[str]]:
 
 
 def _called(nodes: Iterable[Any]) -> set[str]:
-    """Returns the names of all functions that nodes may call; an operation may be a function."""
+    """Returns the functions that nodes may call: in their attributes, or as their operation."""
     nodes = list(nodes)
     return _in_attributes(nodes) | {node.op for node in nodes}
 
@@ -235,7 +234,7 @@ def _functions_in(attributes: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _foreign_objects(objects: Any) -> list[str]:
-    """Describes the objects that TensorFlow would create in Python and that are not allowed."""
+    """Describes the objects that loading would create in Python although they are not allowed."""
     parts: set[str] = set()
     for node in objects.nodes:
         kind = node.WhichOneof("kind")

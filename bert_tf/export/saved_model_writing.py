@@ -1,12 +1,12 @@
-"""Writes a SavedModel that takes raw text with the files of servers, and checks it.
+"""Writes a SavedModel that takes raw text, with files for TensorFlow Serving, and checks it.
 
-TensorFlow Serving reads batching, warm-up requests and instructions. It runs the
-warm-up requests when it loads a model, so that the first requests of users are not
-slow. They are a TFRecord file of `PredictionLog`s, whose messages are encoded here, so
-that an export needs no tensorflow-serving-api.
+The files are batching parameters, warm-up requests, and an example request and
+instructions for users. The server runs the warm-up requests when it loads a model, so
+that the first requests of users are not slow. They are a TFRecord file of
+`PredictionLog`s. This module encodes these messages itself, so that an export needs no
+tensorflow-serving-api.
 
-Source: `tensorflow_serving/apis/*.proto`; the numbers below are the field numbers of
-the messages.
+Source: `tensorflow_serving/apis/*.proto`, which define the field numbers below.
 """
 
 import dataclasses
@@ -119,8 +119,8 @@ import main; main()" \\
     --input_exprs '{expressions}'
 ```
 """
-# How TensorFlow Serving puts requests together, for models that take lists of texts and
-# for others.
+# How TensorFlow Serving joins requests to a batch: for models that take lists of texts,
+# and for other models.
 _LISTS = """\
 `{name}` is a string tensor [B, K]. Pad the lists of a batch with "" to the same \
 length: an empty
@@ -152,9 +152,9 @@ _LOGS = {"classify": 2, "regress": 3, "predict": 6}  # of PredictionLog
 def prepare(job: ExportJob) -> Callable[[check.CheckProcess, str], dict[str, Any]]:
     """Reads everything that a SavedModel needs, before anything is written.
 
-    The returned function writes a SavedModel and the files that TensorFlow Serving
-    reads to a folder, checks them in a process, and returns the report. It raises
-    `ExportCheckError` if the SavedModel and the model in memory have different outputs.
+    The returned function writes a SavedModel and the files for TensorFlow Serving to a
+    folder, runs the SavedModel in a process, and returns the report. It raises
+    `ExportCheckError` if the outputs differ too much from those of the model in memory.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task.
@@ -168,14 +168,14 @@ def prepare(job: ExportJob) -> Callable[[check.CheckProcess, str], dict[str, Any
 
 
 def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-    """Returns a served model that computes nothing on padding."""
+    """Builds a served model whose encoder computes tokens only, and not padding."""
     served = load_served(checkpoint, settings)
     served.model.skip_padding = True
     return served
 
 
 def _emulation(settings: ServingSettings) -> str:
-    """Returns a warning if this machine emulates the dtype of the export, otherwise ""."""
+    """Returns a warning if this machine only emulates the dtype of the export, otherwise ""."""
     emulation = emulation_of_bfloat16() if settings.precision == "bfloat16" else None
     remedy = "Give precision=float32 for servers like this machine."
     return f"{emulation} {remedy}" if emulation else ""
@@ -260,16 +260,15 @@ def _replace_random_number(folder: str) -> None:
 
 
 def _write_server_files(folder: str, served: ServedModel, job: ExportJob) -> None:
-    """Writes the files that TensorFlow Serving reads into the folder of a SavedModel."""
+    """Writes the files for TensorFlow Serving into the folder of a SavedModel."""
     extra = os.path.join(folder, EXTRA)
     tf.io.gfile.makedirs(extra)
     files.write_json(os.path.join(extra, "request.json"), example_request(served))
     files.write_text(os.path.join(extra, "README.md"), _readme(served, job))
     write_warm_up(os.path.join(folder, WARM_UP_FILE), warm_up_requests(served))
 
-    # Without padding, TensorFlow Serving refuses to put requests of different lengths
-    # together. It pads a tensor with its first element, which would add choices to a
-    # list.
+    # Without padding, TensorFlow Serving cannot join requests of different lengths to a
+    # batch. It pads a tensor with its first element, which would add choices to a list.
     pads = "false" if served.list_names else "true"
     batching = f"{_BATCHING}pad_variable_length_inputs: {pads}\n"
     files.write_text(os.path.join(folder, "batching_params.pbtxt"), batching)
@@ -321,14 +320,14 @@ def _readme(served: ServedModel, job: ExportJob) -> str:
 
 
 def warm_up_requests(served: ServedModel) -> list[Request]:
-    """Returns requests for each signature of a model, with one row each."""
+    """Returns two requests for each signature: one with a short text, one with a long text."""
     return example_requests(
         served, served.endpoints(), *([text] for text in _WARM_UP_TEXTS)
     )
 
 
 def write_warm_up(path: str, found: Sequence[Request]) -> None:
-    """Writes the warm-up file with the requests `found`; TensorFlow Serving takes at most 1,000."""
+    """Writes requests to a warm-up file; TensorFlow Serving accepts at most 1,000 of them."""
     with tf.io.TFRecordWriter(path) as file:
         for request in found:
             file.write(prediction_log(request))

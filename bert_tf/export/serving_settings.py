@@ -19,9 +19,9 @@ from bert_tf.export.formats import FILE_FORMATS, FORMATS
 from bert_tf.options import documented, option
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
-# The class in a module of `served` for each task, as a text, because they import
-# TensorFlow. A checkpoint that does not state its task is exported for the first one
-# whose head it has.
+# The module in `served` and the class of each task. They are texts, because the modules
+# import TensorFlow. A checkpoint that does not state its task is exported for the first
+# task here whose head it has.
 TASKS = {
     **dict.fromkeys(TASK_TYPES, "classifier.ServedClassifier"),
     "span": "span_predictor.ServedSpanPredictor",
@@ -129,7 +129,7 @@ class ServingSettings:
             )
 
     def _check_file_format(self, of_format: str) -> None:
-        """Checks the precisions of a format, and that its settings have an effect."""
+        """Checks the precisions of a format, and that no setting of an unused format is given."""
         name = f"{of_format}_precisions"
         known = FILE_FORMATS[of_format].precisions
         if not getattr(self, name):
@@ -148,7 +148,7 @@ class ServingSettings:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats to write; `both` stands for two of them."""
+        """The formats to write; "both" stands for "saved_model" and "tflite"."""
         return _BOTH if self.format == "both" else (self.format,)
 
     def sequence_length(self, checkpoint: Any, default: int) -> int:
@@ -156,11 +156,11 @@ class ServingSettings:
 
         Args:
             checkpoint: The `Pretrained` model.
-            default: The length if `max_seq_length` is None, unless the model has fewer
-                positions.
+            default: The length if `max_seq_length` is None. If the model has fewer
+                positions, their number replaces this default.
 
         Raises:
-            InputError: The length is too small, or the model has fewer positions.
+            InputError: The length is below 3, or the model has fewer positions.
         """
         positions = checkpoint.config.max_position_embeddings
         requested = self.max_seq_length

@@ -1,4 +1,4 @@
-"""Requests for the signatures of a model, made from texts."""
+"""Builds requests for the signatures of a served model from texts or labelled examples."""
 
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,14 +12,15 @@ from bert_tf.export.served import ServedModel
 from bert_tf.export.served.base import Endpoint
 
 _BATCH_SIZE = 32
-# One value for each input: a text, or a list of texts for `ServedModel.list_names`.
+# One value for each input of a model: a text or, for an input in
+# `ServedModel.list_names`, a list of texts.
 Row = tuple[bytes | list[bytes], ...]
 
 
 class Request(NamedTuple):
     """A request for one signature.
 
-    `correct` has the correct output of each row; it is None if they are not known.
+    `correct` has the correct output of each row, or is None for unlabelled rows.
     """
 
     signature: str
@@ -30,10 +31,10 @@ class Request(NamedTuple):
 def labelled_requests(
     served: ServedModel, path: str, names: Collection[str] = ()
 ) -> list[Request]:
-    """Returns requests for signatures with the labelled examples of a file, if any.
+    """Returns requests for signatures with the labelled examples of a file.
 
-    Without `names`, there are requests for all signatures. Only requests for
-    `labelled_signature` have correct outputs.
+    `names` are the signatures, by default all. Only requests for the signature
+    `served.labelled_signature` have correct outputs. If `path` is "", returns [].
 
     Raises:
         InputError: The file is malformed or has no examples, or the task has no metric.
@@ -59,8 +60,8 @@ def example_requests(
 ) -> list[Request]:
     """Returns requests for each signature with each batch of texts.
 
-    A signature with several inputs gets the texts in another order for each input. The
-    lists of an input with several texts have the lengths 1, 2, 3 and so on.
+    For a signature with several inputs, the order of the texts differs between inputs.
+    An input that takes lists of texts gets lists with the lengths 1, 2, 3 and so on.
     """
     return [
         request
@@ -71,7 +72,7 @@ def example_requests(
 
 
 def _encoded(value: Any) -> Any:
-    """Converts a text or the texts of a list to UTF-8."""
+    """Converts a text, or each text of a list, to UTF-8."""
     if not isinstance(value, str):
         return [_encoded(text) for text in value]
     # A str from JSON can contain lone surrogates, and UTF-8 cannot.
@@ -89,7 +90,7 @@ def _rows(served: ServedModel, signature: str, texts: Sequence[bytes]) -> list[R
 
 
 def _row_names(served: ServedModel, endpoint: Endpoint) -> Sequence[str]:
-    """Returns the names of the values of a row for a signature."""
+    """Returns the name of each value in a row from which a request is made."""
     return list(endpoint.inputs) if endpoint.kind == "texts" else served.text_names
 
 
@@ -99,9 +100,10 @@ def _requests(
     rows: Sequence[Row],
     correct: Sequence[Any] | None = None,
 ) -> list[Request]:
-    """Returns requests for a signature; one request if there are no rows.
+    """Divides rows into batches, and returns a request for each batch.
 
-    A signature that takes token ids gets one sequence for each text of a list.
+    Without rows, there is one request with an empty batch. If the signature takes token
+    ids, each text of a list becomes a sequence of its own.
     """
     endpoint = served.endpoints()[signature]
     requests = []
@@ -125,7 +127,7 @@ def _requests(
 def _inputs(
     served: ServedModel, endpoint: Endpoint, rows: Sequence[Row], longest: int
 ) -> dict[str, np.ndarray]:
-    """Returns the inputs of a signature for a batch, with lists padded to `longest`."""
+    """Returns the inputs of a signature for a batch; lists are padded to `longest` texts."""
     names = _row_names(served, endpoint)
     if endpoint.kind == "examples":
         examples = [
@@ -147,7 +149,7 @@ def _inputs(
 
 
 def _array(column: Sequence[Any], longest: int, is_list: bool) -> np.ndarray:
-    """Returns texts as object [B], or lists as object [B, longest], padded with ""."""
+    """Returns an array of dtype object: texts [B], or lists [B, longest] padded with ""."""
     if not is_list:
         return np.array(column, object)
     padded = [[*texts, *[b""] * (longest - len(texts))] for texts in column]

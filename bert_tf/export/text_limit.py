@@ -1,4 +1,4 @@
-"""Which texts are longer than the sequences of an exported model."""
+"""Finds the texts that an exported model truncates."""
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +20,7 @@ _PRETRAINED = {"num_masks", "num_tokens", "is_next"}
 
 
 def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> bool:
-    """Returns whether a model with such facts and outputs truncates long texts."""
+    """Returns whether a model truncates long texts; `outputs` are names of its outputs."""
     is_classifier = (_PRETRAINED | {"embedding"}).isdisjoint(outputs)
     in_windows = is_classifier and settings_from(LongTexts, facts).in_windows
     return not in_windows and _WINDOWS.isdisjoint(outputs)
@@ -29,7 +29,7 @@ def reads_starts_only(facts: Mapping[str, Any], outputs: Collection[str]) -> boo
 def limit_of_saved_model(
     folder: str, facts: Mapping[str, Any], outputs: Collection[str]
 ) -> tuple[int | None, Callable[[], BertTokenizer]]:
-    """Returns the length of the sequences, and a function that makes the tokenizer.
+    """Returns the largest sequence length, and a function that builds the tokenizer.
 
     The length is None if the folder has no report of the export.
     """
@@ -48,7 +48,7 @@ def num_tokens(columns: Sequence[Sequence[Any]], tokenizer: BertTokenizer) -> An
     """Returns the number of tokens of the longest sequence of each row: int [N].
 
     Special tokens are not counted. For each input of the model, `columns` has N texts
-    as UTF-8, or N lists of texts, each of which is in a sequence of its own.
+    as UTF-8, or N lists of texts. Each text of a list is in a sequence of its own.
     """
     total: np.ndarray = np.zeros(len(columns[0]), int)
     for column in columns:

@@ -1,6 +1,6 @@
 """`ExtractionConfig`: the settings of the feature extraction.
 
-Does not import TensorFlow.
+This module does not import TensorFlow.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ class ExtractionConfig:
     Raises:
         InputError: `batch_size` is below 1, or `max_seq_length` below 3.
 
-    Source: paper, section 5.3; google-research/bert `extract_features.py`.
+    Source: the BERT paper, section 5.3; google-research/bert `extract_features.py`.
     """
 
     layers: tuple[int, ...] = option(

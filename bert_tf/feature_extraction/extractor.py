@@ -25,8 +25,8 @@ class LineFeatures:
 
     Attributes:
         tokens: T tokens or words, with [CLS] and [SEP].
-        values: float32 [K, T, H] for `combine` "none", [1, T, K*H] for "concat", [1, T,
-            H] for "sum".
+        values: float32. With K layers of H values, the shape is [K, T, H] for `combine`
+            "none", [1, T, K*H] for "concat", and [1, T, H] for "sum".
     """
 
     tokens: list[str]
@@ -59,7 +59,7 @@ class FeatureExtractor:
         self._compute = tf.function(self._hidden_states, input_signature=[spec] * 3)
 
     def _hidden_states(self, ids: Any, mask: Any, segments: Any) -> Any:
-        """Returns the hidden states of the configured layers, float32 [B, K, S, H]."""
+        """Returns the hidden states of the K layers to extract, float32 [B, K, S, H]."""
         outputs = self._encoder(
             {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
         )
@@ -82,7 +82,7 @@ class FeatureExtractor:
             )
 
     def _extract_batch(self, lines: Sequence[str]) -> list[LineFeatures]:
-        """Returns the features of each line; pairs are encoded separately from single texts."""
+        """Returns the features of each line; encodes single texts and pairs in separate batches."""
         texts = [
             pair.groups() if (pair := _PAIR.match(s)) else (s,)
             for s in map(str.strip, lines)
@@ -147,8 +147,8 @@ def average_words(
 ) -> tuple[list[str], np.ndarray]:
     """Joins tokens into words, and averages the vectors of the tokens of each word.
 
-    A token that starts with ## continues a word. `values` has the shape [K, T, H], the
-    averages have the shape [K, number of words, H].
+    A token that starts with ## continues a word. `values` has the shape [K, T, H] for T
+    tokens and K vectors of each, and the averages have the shape [K, words, H].
     """
     words: list[str] = []
     starts = []  # the index of the first token of each word

@@ -19,10 +19,12 @@ from bert_tf.storage.paths import check_output_file, is_inside, is_stdout
 
 
 def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
-    """Returns line `index`, from 0, of the JSONL format of google-research/bert.
+    """Returns the features of line `index`, from 0, as a line of JSON.
 
-    `labels` has the value of the key "index" for each of the K vectors: the index of
-    the layer, or "concat" or "sum" if layers are combined.
+    The format is that of `extract_features.py` in google-research/bert.
+
+    `labels` names each of the vectors of a token, in the key "index": the index of the
+    layer, or "concat" or "sum" if the layers are combined.
     """
     entries = [
         {
@@ -44,9 +46,9 @@ def to_json(index: int, features: LineFeatures, labels: Sequence[Any]) -> str:
 def to_npz(lines: Sequence[LineFeatures], dtype: str) -> bytes:
     """Returns the bytes of a compressed .npz file, for at least one line.
 
-    The arrays of the file are `values` [K, sum of T, H], `tokens` [sum of T] and
-    `line_splits`. Line i has the tokens from `line_splits[i]` up to, not including,
-    `line_splits[i + 1]`. `dtype`, that of `values`, is "float16" or "float32".
+    For N tokens of all lines together, the arrays are `values` [K, N, H], `tokens` [N]
+    and `line_splits`. Line i has the tokens from `line_splits[i]` up to, not including,
+    `line_splits[i + 1]`. `values` has the dtype `dtype`, "float16" or "float32".
     """
     buffer = io.BytesIO()
     np.savez_compressed(
@@ -70,11 +72,10 @@ def _cast(values: np.ndarray, dtype: Any) -> np.ndarray:
 
 
 def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
-    """Returns a serialized `tf.train.Example`.
+    """Returns the features of a line as a serialized `tf.train.Example`.
 
-    The example has the features `line_index` (from 0), `tokens`, `shape` (the three
-    sizes of `values`), `dtype` ("float16" or "float32"), and `values` (raw bytes,
-    little-endian).
+    Its keys are `line_index` (from 0), `tokens`, `shape` (the three sizes of `values`),
+    `dtype` ("float16" or "float32"), and `values` (raw bytes, little-endian).
     """
     values = _cast(features.values, np.dtype(dtype).newbyteorder("<"))
     example = tf.train.Example()
@@ -90,12 +91,12 @@ def to_example(index: int, features: LineFeatures, dtype: str) -> bytes:
 def check_output(
     path: str, output_format: str, inputs: Sequence[str], checkpoint: str, shards: int
 ) -> None:
-    """Checks, before the work, that `write` can write its files.
+    """Checks, before features are computed, that `write` can write its files.
 
     Raises:
         InputError: A file cannot be written, is one of `inputs`, is in the folder of
-            the checkpoint or would replace a file of it; or an earlier output has more
-            shards.
+            the checkpoint or would replace one of its files; or an earlier output has
+            more shards.
     """
     # The files to write.
     paths = [path]
@@ -115,7 +116,7 @@ def check_output(
             )
         check_output_file(file_path, [*inputs, checkpoint])
 
-    # A reader of all shards would also read those of an earlier, longer output.
+    # A reader of all shards would also read further shards of an earlier output.
     extra = _shard_path(path, shards, output_format)
     if output_format != "jsonl" and files.exists(extra):
         raise InputError(
@@ -126,7 +127,7 @@ def check_output(
 
 
 def _belongs_to(path: str, checkpoint: str) -> bool:
-    """Whether a path is in a checkpoint's folder or has the name of a file of it."""
+    """Returns whether a path is in a checkpoint's folder or has the name of one of its files."""
     if os.path.isdir(checkpoint):
         return is_inside(path, checkpoint)
 

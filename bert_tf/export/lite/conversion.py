@@ -38,7 +38,8 @@ from bert_tf.modeling.inputs import INPUT_NAMES, POSITIONS
 from bert_tf.storage import files
 
 _LOGGER = logging.getLogger(__name__)
-# The first date that ZIP can represent, so that equal files are equal.
+# The date of all files in an archive, so that equal exports have equal bytes: the first
+# one that ZIP can represent.
 _DATE = (1980, 1, 1, 0, 0, 0)
 # The outputs with a value for each token.
 _OF_TOKENS = {"logits", "start_logits", "end_logits"}
@@ -48,7 +49,7 @@ def prepare(job: ExportJob) -> PreparedFiles:
     """Reads everything that TFLite files need, before anything is written.
 
     There is one file for each precision and, with `tflite_text_input`, another one that
-    takes texts. LSTM layers cannot be exported.
+    takes texts. Raises `InputError` if TFLite lacks a part of the model, such as LSTMs.
     """
     # Check what TFLite cannot represent.
     length = job.settings.tflite_length
@@ -95,14 +96,14 @@ def prepare(job: ExportJob) -> PreparedFiles:
 
 
 def _may_join_words(served: ServedModel) -> bool:
-    """Returns whether the last word of the prompt may continue in the text after it."""
+    """Returns whether the last word of the prompt may merge with the first word of a text."""
     texts = [f"{served.prompt}a", served.prompt, "a"]
     together, prompt, text = served.tokenizer.words(texts).to_list()
     return bool(together != prompt + text)
 
 
 def _can_run_in_mediapipe(served: ServedModel) -> bool:
-    """Returns whether the files get metadata for MediaPipe; logs why not."""
+    """Returns whether the files get metadata for MediaPipe; if not, logs the reason."""
     if not served.runs_in_mediapipe:
         return False
     if not served.tokenizer.do_lower_case:
@@ -118,7 +119,7 @@ def _can_run_in_mediapipe(served: ServedModel) -> bool:
 
 
 def _content(job: ExportJob, served: ServedModel, file: ModelFile) -> bytes:
-    """Converts a model, and adds its vocabulary, labels and facts."""
+    """Returns the content of a file: the converted model with vocabulary, labels and facts."""
     model = convert(served, file, job.settings.tflite_length)
     if file.has_metadata:
         has_labels = bool(job.checkpoint.facts.get("labels"))
@@ -130,14 +131,14 @@ def _content(job: ExportJob, served: ServedModel, file: ModelFile) -> bytes:
 
 
 def convert(served: ServedModel, file: ModelFile, length: int | None) -> bytes:
-    """Returns a TFLite file of `served.forward`, which is float32, for one sequence.
+    """Converts `served.forward`, which is float32, to a TFLite file for one sequence.
 
-    The batch has the size 1: TFLite had silently wrong masked-LM logits for some
-    batches. The inputs are texts, string [1], or `input_ids`, `input_mask` and
-    `segment_ids`, int32 [1, S], and, for a masked LM, `masked_lm_positions`, int32 [1,
-    P]. Without a `length`, S and P may have any value; otherwise S is `length`, and P
-    is 1. The activations are float32; with int8, matrix products quantize them while
-    the model runs.
+    The batch size is 1, because TFLite computed wrong masked-LM logits for some larger
+    batches, without an error. The inputs are texts, string [1], or `input_ids`,
+    `input_mask` and `segment_ids`, int32 [1, S tokens], and, for a masked LM,
+    `masked_lm_positions`, int32 [1, P predicted tokens]. Without a `length`, S and P may
+    have any value; otherwise S is `length`, and P is 1. The activations are float32; in
+    an int8 file, matrix products quantize them while the model runs.
     """
     if file.takes_texts:
         specs = {
@@ -216,7 +217,7 @@ def _truncated(inputs: dict[str, Any], limit: int, sep_id: int) -> dict[str, Any
 
 
 def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
-    """Returns a TFLite file with an archive of other files appended, without compression."""
+    """Appends other files to a TFLite file, as an uncompressed ZIP archive."""
     buffer = io.BytesIO(model)
     with zipfile.ZipFile(buffer, "a") as archive:
         for name, content in embedded.items():
@@ -227,19 +228,20 @@ def with_files(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
 class LiteForward(FileForward):
     """Computes the outputs of a TFLite file for a batch.
 
-    Each row of the batch is a run of the file. It is not padded to the length of other
-    rows unless an output has a value for each token. A single row uses all threads;
-    with more rows, each thread runs other rows, in an interpreter of its own. Unused
-    interpreters are kept.
+    Each row of the batch is a separate run of the file. Padding at the end of a row is
+    removed unless an output has a value for each token. A single row uses all threads;
+    of several rows, each one uses one thread, with an interpreter of its own. Unused
+    interpreters are kept for later rows.
     """
 
     def __init__(self, path: str, content: bytes, num_threads: int) -> None:
-        # Interpreters share the content: the file may be replaced while a server runs.
+        # All interpreters load this content, because the file may be replaced while a
+        # server runs.
         self._path = path
         self._content = content
         self._num_threads = num_threads
-        # The unused interpreters with one thread for each row, and with all threads for
-        # one row.
+        # The unused interpreters by number of threads: 1 if a batch has several rows,
+        # `num_threads` for a single row.
         self._free: dict[int, list[Any]] = {1: [], num_threads: []}
         with self._runner(num_threads) as runner:
             inputs, outputs = runner.get_input_details(), runner.get_output_details()
@@ -251,11 +253,11 @@ class LiteForward(FileForward):
             },
         )
         self._is_of_tokens = not _OF_TOKENS.isdisjoint(outputs)
-        # -1 for any length.
+        # The fixed number of tokens of all rows; -1 if it may vary.
         self._length = int(inputs[IDS]["shape_signature"][1]) if IDS in inputs else -1
 
     def _run_rows(self, batch: Arrays) -> Arrays:
-        """Returns the outputs of one row or more."""
+        """Returns the outputs of a batch with at least one row."""
         count = len(next(iter(batch.values())))
         if count == 1:
             return self._run_row(batch, self._num_threads)
@@ -292,7 +294,7 @@ class LiteForward(FileForward):
     def _run_positions(
         self, runner: Any, inputs: Arrays, positions: np.ndarray
     ) -> Arrays:
-        """Returns the outputs of one row for P positions."""
+        """Returns the outputs of one row for the positions to predict, int32 [1, P]."""
         step = 1 if self._length > 0 else positions.shape[1]
         parts = [
             runner(**{**inputs, POSITIONS: positions[:, first : first + step]})
@@ -306,14 +308,14 @@ class LiteForward(FileForward):
         }
 
     def _with_length(self, value: np.ndarray, used: int) -> np.ndarray:
-        """Returns the first tokens of a row, padded to the length of the file."""
+        """Returns the first `used` tokens of a row, padded if the file has a fixed length."""
         value = value[:, :used]
         missing = self._length - value.shape[1]
         return np.pad(value, [(0, 0), (0, missing)]) if self._length > 0 else value
 
     @contextlib.contextmanager
     def _runner(self, num_threads: int) -> Iterator[Any]:
-        """Takes an unused interpreter, or a new one, and puts it back afterwards."""
+        """Yields the runner of an unused or new interpreter, and stores it for the next use."""
         free = self._free[num_threads]
         try:
             runner = free.pop()  # append and pop of a list are atomic
@@ -342,7 +344,7 @@ class LiteForward(FileForward):
 
 
 def _num_tokens(row: Arrays, length: int) -> int:
-    """Returns the length without padding, but at least up to the last position to predict."""
+    """Returns the length of a row without its padding; includes all positions to predict."""
     last = int(
         np.max(
             np.flatnonzero(row["input_mask"][0]), initial=np.max(row.get(POSITIONS, 0))

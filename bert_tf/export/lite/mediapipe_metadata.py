@@ -1,4 +1,4 @@
-"""Metadata of a TFLite file for MediaPipe's `TextClassifier` and `TextEmbedder`.
+"""Adds metadata for MediaPipe's `TextClassifier` and `TextEmbedder` to a TFLite file.
 
 MediaPipe's own writers cannot be imported since version 0.10.31, but its package
 contains the classes of the schema of the metadata.
@@ -17,7 +17,7 @@ from bert_tf.storage.weights import VOCABULARY_FILE
 _NAME = b"TFLITE_METADATA"
 _IDENTIFIER = b"M001"
 _PARSER_VERSION = "1.1.0"  # the first version with tokenizers of BERT
-# MediaPipe's names of the inputs, by ours.
+# MediaPipe's names of the inputs, by their names in bert-tf.
 _INPUTS = {"input_ids": "ids", "input_mask": "mask", "segment_ids": "segment_ids"}
 _ALIGNMENT = 16  # of the weights in a TFLite file
 _MARGIN = 1 << 16
@@ -33,11 +33,11 @@ def is_installed() -> bool:
 
 
 def with_metadata(model: bytes, has_labels: bool) -> bytes:
-    """Returns a TFLite file with metadata for MediaPipe.
+    """Adds metadata for MediaPipe to a TFLite file, and returns the file.
 
-    The model has the inputs `input_ids`, `input_mask` and `segment_ids`, one output,
-    and no embedded files. The metadata names the files of vocabulary and labels, which
-    are embedded later; without `has_labels`, the output is a vector.
+    `model` has the inputs `input_ids`, `input_mask` and `segment_ids`, one output, and
+    no ZIP archive. The metadata names the vocabulary and label files, which are
+    appended later. Without `has_labels`, it describes the output as a vector.
     """
     from ai_edge_litert import schema_py_generated as schema
 
@@ -55,7 +55,7 @@ def with_metadata(model: bytes, has_labels: bool) -> bytes:
 
 
 def _metadata(root: Any, has_labels: bool) -> Any:
-    """Returns the metadata of a model, an object of the schema."""
+    """Returns the metadata of the model `root`, as an object of MediaPipe's schema."""
     from mediapipe.tasks.metadata import metadata_schema_py_generated as schema
 
     types = schema.AssociatedFileType
@@ -102,7 +102,7 @@ def _packed(value: Any, identifier: bytes, size: int = 1024) -> bytes:
 
 
 class _Builder(flatbuffers.Builder):
-    """Aligns vectors of bytes, such as weights, as TFLite requires; its base class does not."""
+    """A builder that aligns vectors of bytes, such as weights, as TFLite requires."""
 
     def StartVector(self, elemSize: int, numElems: int, alignment: int) -> Any:  # noqa: N802, N803
         """Starts a vector; see `flatbuffers.Builder`."""

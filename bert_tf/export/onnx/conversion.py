@@ -40,8 +40,8 @@ _CLIENT = "onnx_client.py"
 def prepare(job: ExportJob) -> PreparedFiles:
     """Reads everything that ONNX files need, before anything is written.
 
-    There is one file for each precision. Exports of tasks with one output for each text
-    also have `onnx_client.py`.
+    There is one file for each precision. Exports of models that `onnx_client.py` can
+    run (classifiers without windows, text vectors) also contain this program.
     """
     settings = dataclasses.replace(job.settings, precision="float32")
     served = load_served(job.checkpoint, settings)
@@ -63,7 +63,7 @@ def prepare(job: ExportJob) -> PreparedFiles:
 
 
 def _in_openvino(file: ModelFile) -> tuple[ModelFile, str] | None:
-    """Returns a float32 file as OpenVINO runs it, if it is installed; see `PreparedFiles`."""
+    """Implements `PreparedFiles.other_run`: OpenVINO, if installed, runs float32 files too."""
     if file.precision != "float32" or not find_spec("openvino"):
         return None
     import openvino
@@ -74,10 +74,10 @@ def _in_openvino(file: ModelFile) -> tuple[ModelFile, str] | None:
 
 
 def convert(served: ServedModel) -> bytes:
-    """Returns an ONNX model of `served.forward`, float32.
+    """Converts `served.forward` to a float32 ONNX model, and returns it serialized.
 
     The inputs are `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], and, for a
-    masked LM, `masked_lm_positions`, int32 [B, P].
+    masked LM, `masked_lm_positions`, int32 [B, P]: the positions to predict.
     """
     import onnx
     import tf2onnx
@@ -101,7 +101,7 @@ def convert(served: ServedModel) -> bytes:
 
 
 def _as_erf(context: Any, node: Any, name: str, _: Any) -> None:
-    """Replaces Erfc(x), which ONNX does not have, by 1 - Erf(x)."""
+    """Replaces a node Erfc(x), which ONNX does not have, by 1 - Erf(x)."""
     erf = context.make_node("Erf", node.input[:1])
     one = context.make_const(f"{name}_one", np.ones([], np.float32))
     shape, dtype = context.get_shape(node.output[0]), context.get_dtype(node.output[0])
@@ -117,11 +117,11 @@ def _as_erf(context: Any, node: Any, name: str, _: Any) -> None:
 
 
 def quantize(model: bytes) -> bytes:
-    """Returns an ONNX model with int8 weights of matrix products and embeddings.
+    """Quantizes the weights of matrix products and embeddings of an ONNX model to int8.
 
-    Activations are quantized while the model runs. The output of a row does not depend
-    on the other rows of its batch, and is the same on all processors; see
-    `_quantize_products`.
+    Activations are quantized while the model runs. The outputs for a row do not depend
+    on the other rows of the batch (see `_quantize_products`), and are the same on all
+    processors (see `_int8_weights`).
     """
     import onnx
     from onnxruntime import quantization
@@ -131,7 +131,7 @@ def quantize(model: bytes) -> bytes:
         model_proto = onnx.ModelProto.FromString(model)
         _quantize_products(model_proto.graph)
 
-        # The rest with weights are the embeddings.
+        # The other operations with weights are the look-ups of embeddings.
         quantization.quantize_dynamic(
             model_proto,
             path,
@@ -142,13 +142,13 @@ def quantize(model: bytes) -> bytes:
 
 
 def _quantize_products(graph: Any) -> None:
-    """Replaces the products of rows with float weights by products of integers.
+    """Replaces matrix products of activations and float weights by products of integers.
 
-    Each row is divided by its largest absolute value before the product, and the result
-    is multiplied by it. All rows then lie in [-1, 1], so one constant scale quantizes
-    them: with a scale of the batch, as `DynamicQuantizeLinear` computes it, a result
-    would depend on the other rows, and the large values of [CLS] and [SEP] would leave
-    few steps for words.
+    Each row of activations is divided by its largest absolute value before the product,
+    and the result is multiplied by this value. All rows then lie in [-1, 1], so one
+    constant scale quantizes them. With one scale for the batch, as
+    `DynamicQuantizeLinear` computes it, a result would depend on the other rows, and
+    the large values of [CLS] and [SEP] would make the scale too coarse for words.
     """
     from onnx import TensorProto, helper, numpy_helper
 
@@ -194,7 +194,7 @@ def _quantize_products(graph: Any) -> None:
             weights[kernel]
         )
 
-        # ONNX Runtime computes the next four as one operation.
+        # ONNX Runtime computes the next four nodes as one operation.
         add(
             "MatMulInteger",
             [f"{rows}_int8", f"{kernel}_int8", "row_zero"],
@@ -216,13 +216,14 @@ def _quantize_products(graph: Any) -> None:
 
 
 def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns weights [I, O] as int8, and the scale of each output, float32 [O].
+    """Returns weights [inputs, outputs] as int8, and the float32 scale of each output.
 
     Processors without VNNI instructions add the products of two neighboring inputs in
-    16 bits. With activations of 8 bits without sign, these sums saturate if two weights
-    of the same sign are larger than 128 together. The scale of an output is the
-    smallest without such a pair, so a file gives the same results on all processors. It
-    is about 1.3 times as coarse as a scale for 8 bits, and finer than one for 7 bits.
+    16 bits. As activations are uint8, such a sum saturates if the weights of both
+    inputs have the same sign, and the sum of their absolute values is above 128. The
+    scale of an output is the smallest that avoids this, so that a file gives the same
+    results on all processors. It is about 1.3 times as coarse as a scale that uses all
+    8 bits, and finer than one that uses 7 bits.
     """
     inputs, outputs = kernel.shape
     pairs = np.pad(kernel, [(0, inputs % 2), (0, 0)]).reshape(-1, 2, outputs)
@@ -234,18 +235,18 @@ def _int8_weights(kernel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_metadata(model: bytes, embedded: Mapping[str, bytes]) -> bytes:
-    """Returns a serialized ONNX model with texts in its metadata: UTF-8, by name."""
+    """Adds texts, UTF-8 by name, to the metadata of a serialized ONNX model."""
     import onnx
 
     entries = [{"key": name, "value": text.decode()} for name, text in embedded.items()]
-    # Two messages of protobuf in a row are one that has the fields of both.
+    # Protocol buffers read two joined messages as one message with the fields of both.
     return model + onnx.ModelProto(metadata_props=entries).SerializeToString()
 
 
 def check_graph(path: str, content: bytes) -> Any:
-    """Checks that an ONNX file contains its weights, and only operators of ONNX itself.
+    """Checks that an ONNX file contains all its weights, and only standard operators.
 
-    Returns its ModelProto; None if the file is damaged, which the runtime reports.
+    Returns its ModelProto, or None if the file is damaged; the runtime then reports that.
 
     Raises:
         InputError: The file reads other files, or needs operators that ONNX does not
@@ -277,7 +278,7 @@ def check_graph(path: str, content: bytes) -> Any:
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """Yields a message of a protocol buffer and all messages in it, such as tensors."""
+    """Yields a protocol buffer message and all messages in it, such as tensors."""
     yield message
     for field, value in message.ListFields():
         if field.message_type:
@@ -288,7 +289,8 @@ def _messages(message: Any) -> Iterator[Any]:
 class OnnxForward(FileForward):
     """Computes the outputs of an ONNX file for a batch.
 
-    `run` returns the outputs for a batch, in the order of the outputs of `graph`.
+    The function `run` of the runtime returns the outputs for a batch, in the order of
+    the outputs of `graph`.
     """
 
     def __init__(self, graph: Any, run: Any) -> None:
@@ -300,12 +302,12 @@ class OnnxForward(FileForward):
         self._run = run
 
     def _run_rows(self, batch: Arrays) -> Arrays:
-        """Returns the outputs of one row or more."""
+        """Returns the outputs of a batch with at least one row."""
         return dict(zip(self._ranks, self._run(dict(batch)), strict=True))
 
 
 def _start_onnxruntime(onnxruntime: Any, content: bytes, num_threads: int) -> Any:
-    """Returns a function that runs the model in a file on a batch."""
+    """Loads a model in ONNX Runtime; returns a function that runs it on a batch."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.log_severity_level = 3  # errors only
@@ -316,7 +318,7 @@ def _start_onnxruntime(onnxruntime: Any, content: bytes, num_threads: int) -> An
 
 
 def _start_openvino(openvino: Any, content: bytes, num_threads: int) -> Any:
-    """Returns a function that runs the model in a file on a batch."""
+    """Loads a model in OpenVINO; returns a function that runs it on a batch."""
     core = openvino.Core()
     lock = threading.Lock()
     options = {"INFERENCE_NUM_THREADS": num_threads}

@@ -1,9 +1,9 @@
-"""The models of exports: a tokenizer and a model in one graph, a module for each task.
+"""Served models: the tokenizer and the model of an export in one graph, a module per task.
 
 Read in this order: `base` (base class, with the signatures that all tasks share),
-`tensor_operations` (with the checks of token ids), `classifier`, `windows` (of long
-texts), `answers` (from logits to answers), `span_predictor`, `tagger` (with the
-arithmetic of entities), `multiple_choice`, `fill_mask`, `sentence_embedder`, `loading`
+`tensor_operations` (shared functions, and checks of token ids), `classifier`, `windows`
+(splits long texts), `answers` (from logits to answers), `span_predictor`, `tagger`
+(also finds entities), `multiple_choice`, `fill_mask`, `sentence_embedder`, `loading`
 (builds the served model of a checkpoint).
 
 Shape letters: B requests in a batch, S sequence length, K labels, answers or choices, R

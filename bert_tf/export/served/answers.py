@@ -1,7 +1,7 @@
-"""From the logits of windows to the best answers, in the graph.
+"""Finds the best answers, in the graph, from the logits of windows.
 
 The rules are those of `tasks.squad.best_answers`, and so those of google-research/bert,
-with one exception: the text of an answer is a part of the bytes of the context.
+with one exception: the text of an answer is always a part of the bytes of the context.
 
 Shape letters: B questions, R windows of all contexts, S sequence length, C candidates,
 W words and T tokens of all contexts.
@@ -21,12 +21,11 @@ class Contexts(NamedTuple):
 
     Attributes:
         ids: The ids of the tokens, ragged int32 [B, None].
-        starts: int32 [T, 4]. The columns are the first byte of each token, and of its
-            word, in the context; the number of characters that normalization adds to
-            the words before, minus the number of those that it removes; and the number
-            of unknown tokens before.
-        ends: int32 [T, 4]. The columns are the same for the end of each token and of
-            its word. The bytes are exclusive.
+        starts: int32 [T, 4]. The columns are: the first byte of the token in the
+            context; the first byte of its word; how many characters normalization adds
+            to the words before its word; and the number of [UNK] before the token.
+        ends: int32 [T, 4]. The columns are: the byte after the token; the byte after its
+            word; and both numbers as in `starts`, but with its word and the token.
     """
 
     ids: Any
@@ -36,8 +35,8 @@ class Contexts(NamedTuple):
 
 def tokenize(texts: Any, tokenizer: BertTokenizer) -> Contexts:
     """Tokenizes contexts, string [B], word by word."""
-    # White space becomes blanks with as many bytes, so that the other bytes keep their
-    # places.
+    # White space becomes blanks with as many bytes, so that the positions of all other
+    # bytes do not change.
     blanks = tf.strings.regex_replace(texts, "[\t\r\n]", " ")
     words = tf.strings.split(tf.strings.regex_replace(blanks, "\u202f", "   "), " ")
     num_bytes = words.with_values(tf.strings.length(words.values))
@@ -74,10 +73,10 @@ class Candidates(NamedTuple):
     """Possible answers, by question and descending score.
 
     Attributes:
-        question: int32 [C], the question.
-        start, end: int32 [C]: the first and the last token of `candidates` in the
-            context; after `in_bytes`, the bytes in the context, with an exclusive end.
-        score: float64 [C], the sum of both logits.
+        question: int32 [C], the index of the question.
+        start, end: int32 [C], the first and the last token of the answer in the
+            context; after `in_bytes`, its first byte and the byte after its last.
+        score: float64 [C], the start logit plus the end logit.
     """
 
     question: Any
@@ -93,7 +92,10 @@ def candidates(
     input_mask: Any,
     settings: AnswerSettings,
 ) -> Candidates:
-    """Returns all possible answers, from logits and a mask [R, S]."""
+    """Returns the possible answers from the n best starts and ends of each window.
+
+    The logits and the mask have the shape [R, S].
+    """
     if not settings.padding_as_released:
         is_token = input_mask > 0
         start_logits = tf.where(is_token, start_logits, -float("inf"))
@@ -145,11 +147,11 @@ def _take(found: Candidates, indices: Any) -> Candidates:
 
 
 def in_bytes(found: Candidates, contexts: Contexts) -> Candidates:
-    """Returns candidates as bytes of the contexts, from candidates as tokens.
+    """Converts the start and the end of candidates from tokens to bytes of the contexts.
 
-    Like `final_text`, it takes all words of the span if the span has an unknown token,
-    or if normalization changes the number of characters of these words. Otherwise, it
-    takes the bytes of the tokens.
+    As in `final_text`, a candidate becomes all words of its span if the span has an
+    unknown token, or if normalization changes the number of characters of these words.
+    Otherwise, it becomes the bytes of its tokens.
     """
     row = tf.gather(tf.cast(contexts.ids.row_splits, tf.int32), found.question)
     first = tf.gather(contexts.starts, row + found.start)
@@ -162,7 +164,7 @@ def in_bytes(found: Candidates, contexts: Contexts) -> Candidates:
 
 
 def distinct(found: Candidates, *values: Any) -> Candidates:
-    """Keeps the best of the candidates of a question that have the same values [C]."""
+    """Keeps, of the candidates of a question with equal `values` ([C] each), only the best."""
     # In TensorFlow 2.12, `as_string` refuses strings.
     texts = [
         value if value.dtype == tf.string else tf.as_string(value)
@@ -178,7 +180,7 @@ def distinct(found: Candidates, *values: Any) -> Candidates:
 def null_scores(
     windows: Windows, start_logits: Any, end_logits: Any, num_questions: Any
 ) -> Any:
-    """Returns the score of no answer of each question: float64 [B]; 0 without windows."""
+    """Returns the score of the empty answer to each question: float64 [B]; 0 without windows."""
     scores = tf.cast(start_logits[:, 0], tf.float64) + tf.cast(
         end_logits[:, 0], tf.float64
     )
@@ -190,9 +192,9 @@ class Best(NamedTuple):
     """The answer to each question.
 
     Attributes:
-        index: int32 [B], the best candidate; C if there is none.
+        index: int32 [B], the index of the best candidate; C if there is none.
         is_null: bool [B], whether the answer is "".
-        score: float64 [B], the score of the answer; 0 for a question without an answer.
+        score: float64 [B], the score of the answer; 0 if no answer is possible.
         probability: float64 [B], the probability of the answer among the n best ones.
         null_score_diff: float64 [B], the score of "" minus that of the best candidate.
     """
@@ -207,15 +209,15 @@ class Best(NamedTuple):
 def best(found: Candidates, null: Any, settings: AnswerSettings) -> Best:
     """Returns the answer to each question.
 
-    The candidates have different texts, by question and descending score. `null` is the
-    score of no answer, float64 [B].
+    The candidates of a question have different texts, sorted by descending score.
+    `null` has the score of the empty answer to each question, float64 [B].
     """
     questions = tf.range(tf.size(null))
     first = tf.searchsorted(found.question, questions)
     count = tf.searchsorted(found.question, questions, side="right") - first
     rank = tf.range(tf.size(found.question)) - tf.gather(first, found.question)
 
-    # "" takes one place in the n-best list, or is added to a list of better answers.
+    # "" is one of the n best answers, or is added to n better ones.
     limit = tf.fill(tf.shape(null), settings.n_best_size)
     if settings.version_2_with_negative:
         better = tf.cast(found.score >= tf.gather(null, found.question), tf.int32)

@@ -1,4 +1,4 @@
-"""`ServedModel`: the base class of the models of SavedModels, with the signatures."""
+"""`ServedModel`: the base class of the models that are exported, and their signatures."""
 
 import abc
 import functools
@@ -30,7 +30,7 @@ TextFunctions = dict[str, tuple[TensorFunction, tuple[str, ...]]]
 class Endpoint(NamedTuple):
     """The function of a signature, whose arguments have the names of `inputs`.
 
-    `kind` says what the inputs are: "texts", "ids" or "examples".
+    `kind` says what the inputs are: "texts", "ids" or "examples" (`tf.train.Example`).
     """
 
     function: TensorFunction
@@ -53,7 +53,7 @@ class ServedModel(tf.Module, abc.ABC):
       signature is for TensorFlow Serving with `pad_variable_length_inputs`, which pads
       each tensor with its first element, so that a mask would be padded with 1.
 
-    `ids` and `ids_lengths` refuse a batch in which one id is out of range.
+    `ids` and `ids_lengths` fail for the whole batch if one id in it is out of range.
 
     A subclass takes a checkpoint and the settings of the export. It raises `InputError`
     if the facts of the checkpoint do not match the model, or the model has fewer
@@ -75,7 +75,7 @@ class ServedModel(tf.Module, abc.ABC):
         head: Names of the weights of the head.
         own_settings: The fields of `ServingSettings` that have an effect for this task
             only.
-        facts: What `default_facts` returns by default.
+        facts: The facts that the task needs, with their defaults.
     """
 
     file_outputs: tuple[str, ...]
@@ -93,7 +93,7 @@ class ServedModel(tf.Module, abc.ABC):
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the default of each fact that the task needs; None if it must be stated."""
+        """Returns the facts that the task needs, with their defaults; None means no default."""
         return dict(cls.facts)
 
     def __init__(
@@ -125,27 +125,27 @@ class ServedModel(tf.Module, abc.ABC):
 
     @property
     def model(self) -> Any:
-        """The model."""
+        """The Keras model, without the tokenizer."""
         return self._get_model()
 
     @abc.abstractmethod
     def from_texts(self, *texts: Any) -> Tensors:
-        """Returns the outputs for texts, in the order of `text_names`."""
+        """Returns the outputs of `serving_default`; the texts are in the order of `text_names`."""
 
     def from_ids(self, inputs: Tensors) -> Tensors:
-        """Returns the outputs for the inputs of a model, int32 [B, S] each."""
+        """Returns the outputs of the signature `ids` for its inputs, int32 [B, S] each."""
         return self.outputs(inputs)
 
     def from_examples(self) -> dict[str, TensorFunction]:
-        """Returns functions of texts for the signatures that take serialized examples, by name."""
+        """Returns the signatures that take `tf.train.Example`s: functions of texts, by name."""
         return {}
 
     def from_other_texts(self) -> TextFunctions:
-        """Returns further functions of texts, with their inputs, by signature name."""
+        """Returns further signatures that take texts: functions and their inputs, by name."""
         return {}
 
     def encode(self, *texts: Any) -> Tensors:
-        """Returns the inputs of `outputs` for texts or pairs, string [B] each."""
+        """Converts texts or pairs, string [B] each, to the inputs of the method `outputs`."""
         if self._takes_texts:
             return dict(zip(self.text_names, texts, strict=True))
         # Padding takes as much computation as text, so sequences are padded only to the
@@ -174,8 +174,8 @@ class ServedModel(tf.Module, abc.ABC):
     ) -> None:
         """Uses a function in place of `forward`, such as one that runs a TFLite file.
 
-        The function returns at least `file_outputs`. With `takes_texts`, it takes the
-        inputs of `serving_default` instead of ids.
+        The function returns at least the outputs in `file_outputs`. If `takes_texts`,
+        it takes the texts of `serving_default` instead of token ids.
         """
         self._get_forward = lambda: forward
         self._takes_texts = takes_texts
@@ -187,10 +187,9 @@ class ServedModel(tf.Module, abc.ABC):
     def outputs_in_parts(
         self, inputs: Tensors, *names: str, rank: int = 2
     ) -> tuple[Any, ...]:
-        """Runs the model on a few sequences at a time, which needs little memory.
+        """Runs the model on a few of R sequences at a time, which needs little memory.
 
-        Returns the outputs with the given names, which all have the same rank, for R
-        sequences: float32 [R, ...].
+        Returns the outputs `names`, float32 [R, ...], which all have the rank `rank`.
         """
 
         def of_part(rows: Tensors) -> tuple[Any, ...]:
@@ -200,18 +199,18 @@ class ServedModel(tf.Module, abc.ABC):
         return in_parts(of_part, inputs, [rank] * len(names))
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
-        """Returns how closely the values that are not floats were decided.
+        """Returns the gap, or margin, by which each decoded output was decided, by name.
 
-        For decoded outputs, such as "label", the gap is the difference between the
-        score that decided and the next one, or a threshold: float, of a shape that can
-        be broadcast to the output. Two models, with `outputs` and `others`, may decide
-        differently if the gap is about as small as the tolerance of the scores. An
-        output without a gap must be equal.
+        Decoded outputs, such as "label", are not floats. The gap is the difference
+        between the score that decided and the next score or a threshold: float, of a
+        shape that can be broadcast to the output. `outputs` and `others` are the
+        outputs of two models. They may decide differently where the gap is about as
+        small as the tolerance of the scores. An output without a gap must be equal.
         """
         return {}
 
     def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the inputs of a signature for an example of `read_examples`."""
+        """Converts the inputs of an example of `read_examples` to those of a signature."""
         return row
 
     def read_examples(self, path: str) -> LabelledExamples:
@@ -237,7 +236,7 @@ class ServedModel(tf.Module, abc.ABC):
         raise NotImplementedError
 
     def endpoints(self) -> dict[str, Endpoint]:
-        """Returns the functions of all signatures, by signature name."""
+        """Returns the function and the inputs of each signature, by signature name."""
         # Signatures that take texts, or texts in serialized examples.
         of_texts: TextFunctions = {
             "serving_default": (self.from_texts, self.text_names),
@@ -252,7 +251,7 @@ class ServedModel(tf.Module, abc.ABC):
             specs = self._text_specs(["inputs"])
             endpoints[name] = Endpoint(function, specs, "examples")
 
-        # Signatures that take ids. A function of texts has none.
+        # Signatures that take ids. A file that takes texts has none.
         if self._takes_texts:
             return endpoints
         ids = _int_specs(INPUT_NAMES, 2)
@@ -265,7 +264,7 @@ class ServedModel(tf.Module, abc.ABC):
         }
 
     def signatures(self, *names: str) -> dict[str, Any]:
-        """Returns the concrete functions of the named signatures, by default all, by name."""
+        """Traces the named signatures (by default all); returns the concrete functions by name."""
         return {
             name: tf.function(
                 _with_names(endpoint), autograph=False
@@ -294,7 +293,7 @@ class ServedModel(tf.Module, abc.ABC):
         return self._from_checked_ids(**inputs, input_mask=mask)
 
     def _from_serialized(self, function: TensorFunction, inputs: Any) -> Tensors:
-        """Returns the outputs of a function for the texts of `tf.train.Example`s."""
+        """Parses serialized `tf.train.Example`s, and calls a function with their texts."""
         spec = {name: tf.io.FixedLenFeature([], tf.string) for name in self.text_names}
         parsed = tf.io.parse_example(inputs, spec)
         return function(*(parsed[name] for name in self.text_names))
@@ -305,10 +304,10 @@ def _int_specs(names: Iterable[str], rank: int) -> dict[str, tf.TensorSpec]:
 
 
 def _of_texts(function: TensorFunction, names: tuple[str, ...]) -> TensorFunction:
-    """Returns a function that takes texts by name instead of by position."""
+    """Returns a function that calls `function`, but takes its texts as keyword arguments."""
     return lambda **texts: function(*(texts[name] for name in names))
 
 
 def _with_names(endpoint: Endpoint) -> TensorFunction:
-    """Returns the function of an endpoint with arguments that are given by name."""
+    """Returns a function with keyword arguments, so that a signature takes inputs by name."""
     return lambda **inputs: endpoint.function(**inputs)

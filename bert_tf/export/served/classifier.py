@@ -29,8 +29,8 @@ DEFAULT_THRESHOLD = 0.5
 class ServedClassifier(ServedModel):
     """A tokenizer and a classifier in one graph.
 
-    `serving_default` takes `text`, or `text_a` and `text_b`. The outputs depend on the
-    type of the task; `ids` and `ids_lengths` also return `logits`, float32 [B, labels]:
+    `serving_default` takes `text` or, for pairs, `text_a` and `text_b`. The outputs
+    depend on the task; `ids` and `ids_lengths` also return `logits`, float32 [B, labels]:
 
     * classification: `probabilities`, float32 [B, labels], and `label`, string [B].
     * multi_label: `probabilities`, float32 [B, labels], and `labels`, string [B]: the
@@ -44,9 +44,9 @@ class ServedClassifier(ServedModel):
     Both take `inputs`, string [B]: serialized `tf.train.Example` messages whose
     features have the names of the texts.
 
-    With `LongTexts.in_windows`, texts may have any length. The signatures of texts then
-    return the means of the outputs over all windows, and `ids` and `ids_lengths` take
-    one window a row.
+    If the model was trained on windows (`LongTexts.in_windows`), texts may have any
+    length. The signatures that take texts then return the means of the outputs over the
+    windows of a text. For `ids` and `ids_lengths`, each row is one window.
     """
 
     file_takes_texts = True
@@ -55,7 +55,7 @@ class ServedClassifier(ServedModel):
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the defaults of facts; see `ServedModel`."""
+        """Returns the defaults of facts; see `ServedModel.default_facts`."""
         labels: list[str] | None = [] if task == "regression" else None
         return {"labels": labels, "pair": False, "max_seq_length": DEFAULT_LENGTH}
 
@@ -95,7 +95,7 @@ class ServedClassifier(ServedModel):
 
     @property
     def file_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names of the outputs of a TFLite file."""
+        """The names of the outputs of a TFLite or ONNX file."""
         return ("score",) if self._task_type == "regression" else ("probabilities",)
 
     @property
@@ -104,13 +104,13 @@ class ServedClassifier(ServedModel):
         return ("text_a", "text_b") if self._pair else ("text",)
 
     def from_texts(self, *texts: Any) -> Tensors:
-        """Returns the outputs for texts or pairs, string [B] each."""
+        """Returns the outputs of `serving_default` for texts or pairs, string [B] each."""
         if self._long_texts.in_windows:
             return self._decode(self._mean_of_windows(*texts))
         return self._decode(self.outputs(self.encode(*texts)))
 
     def _mean_of_windows(self, text: Any) -> Tensors:
-        """Returns the means of `file_outputs` over the windows of texts, string [B]."""
+        """Returns the means of `file_outputs` over the windows of each text, string [B]."""
         ids = self.tokenizer.tokenize(text)
         room = self.max_seq_length - SPECIAL_TOKENS
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
@@ -123,7 +123,7 @@ class ServedClassifier(ServedModel):
         return dict.fromkeys(self.file_outputs, mean)
 
     def from_ids(self, inputs: Tensors) -> Tensors:
-        """Returns the outputs for token ids, and the logits."""
+        """Returns the outputs of `serving_default`, and the logits, for token ids."""
         outputs = self.outputs(inputs)
         return {**outputs, **self._decode(outputs)}
 
@@ -149,7 +149,7 @@ class ServedClassifier(ServedModel):
         return {"probabilities": probabilities, "label": label}
 
     def from_examples(self) -> dict[str, TensorFunction]:
-        """Returns the functions of `classify` or `regress`."""
+        """Returns the function of the signature `classify` or `regress`, by name."""
         if self._task_type == "regression":
             return {
                 "regress": lambda *texts: {"outputs": self.from_texts(*texts)["score"]}
@@ -157,7 +157,7 @@ class ServedClassifier(ServedModel):
         return {"classify": self._classes}
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
-        """Returns how closely labels, and their places in a ranking, were decided."""
+        """Returns the gaps of labels and of their ranks; see `ServedModel.gaps`."""
         if "classes" in outputs:
             return {"classes": rank_gaps(outputs["scores"])}
         probabilities = outputs["probabilities"]
@@ -167,7 +167,7 @@ class ServedClassifier(ServedModel):
         return {"label": best_gaps(probabilities)}
 
     def read_examples(self, path: str) -> LabelledExamples:
-        """Yields texts and label, score or labels of each example in a file."""
+        """Yields the texts, and the correct label, score or labels, of each example in a file."""
         columns = (*self.text_names, "label")
         remedy = f"Name the columns {', '.join(columns)}."
         for number, (*texts, label) in column_values(path, columns, remedy=remedy):
@@ -178,13 +178,13 @@ class ServedClassifier(ServedModel):
             )
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
-        """Returns the metric that selects the weights in the training, in percent."""
+        """Returns the metric by which the training selects the best weights, in percent."""
         name = self._metric
         labels = [text.decode() for text in self._labels.numpy()]
         scorer = RESULTS_BY_TYPE[self._task_type](labels, [name], self._threshold)
 
-        # Apart from the order of the labels, logits determine only the loss, which is
-        # not used.
+        # Probabilities replace the logits: both give the same order of the labels, and
+        # the loss, which would differ, is not used.
         (output,) = self.file_outputs
         logits = outputs[output].reshape([len(correct), -1])  # [N, labels]
         for row, label in enumerate(correct):
@@ -199,7 +199,7 @@ class ServedClassifier(ServedModel):
         return {"classes": tf.gather(self._labels, order), "scores": scores}
 
     def _selected(self, probabilities: Any) -> Any:
-        """Returns the labels that reach the threshold, joined, string [B]."""
+        """Returns the labels that reach the threshold, joined to one string a row, [B]."""
         names = tf.broadcast_to(self._labels, tf.shape(probabilities))
         selected = tf.ragged.boolean_mask(names, probabilities >= self._threshold)
         return tf.strings.reduce_join(selected, axis=-1, separator=self._separator)

@@ -1,4 +1,4 @@
-"""`ServedPretrainer`: the most probable tokens for [MASK], and next sentences."""
+"""`ServedPretrainer`: predicts tokens for [MASK] and next sentences, and scores texts."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,8 +23,8 @@ class ServedPretrainer(ServedModel):
     `serving_default` takes `text`, string [B], in which [MASK] stands for one token. M
     is the largest number of [MASK] in a text of the batch. The outputs are:
 
-    * `tokens`, string [B, M, k]: the most probable tokens, best first; "" for padding.
-      A token that continues a word starts with ##.
+    * `tokens`, string [B, M, k]: the k = `top_k` most probable tokens, best first; ""
+      for padding. A token that continues a word starts with ##.
     * `probabilities`, float32 [B, M, k]; 0 for padding.
     * `num_masks`, int32 [B]: the number of [MASK] of each text that were not truncated.
 
@@ -36,10 +36,10 @@ class ServedPretrainer(ServedModel):
     log-likelihood: the sum of the log probabilities of the tokens, each predicted from
     all others; and `num_tokens`, int32 [B], their number. [MASK], [PAD], [CLS] and
     [SEP] in the text are not predicted, an unknown word counts as [UNK], and tokens
-    after the longest sequence do not count.
+    after the first `max_seq_length` do not count.
 
-    `ids` and `ids_lengths` return `masked_lm_logits`, float32 [B, S, V], and, with a
-    next-sentence head, `next_sentence_logits`, float32 [B, 2].
+    `ids` and `ids_lengths` return `masked_lm_logits`, float32 [B, S, vocabulary], and,
+    with a next-sentence head, `next_sentence_logits`, float32 [B, 2].
 
     Source: Salazar et al., Masked Language Model Scoring, arXiv 1910.14659.
     """
@@ -65,7 +65,7 @@ class ServedPretrainer(ServedModel):
 
     @property
     def file_outputs(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The names of the outputs of a TFLite file."""
+        """The names of the outputs of a TFLite or ONNX file."""
         names = ("masked_lm_logits", "next_sentence_logits")
         return names if self.model.next_sentence else names[:1]
 
@@ -92,7 +92,7 @@ class ServedPretrainer(ServedModel):
         }
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
-        """Returns how closely the rank of each token in its list was decided."""
+        """Returns the gap of the rank of each token in its list; see `ServedModel.gaps`."""
         if "tokens" not in outputs:  # another signature
             return {}
         probabilities = outputs["probabilities"]
@@ -103,7 +103,7 @@ class ServedPretrainer(ServedModel):
         return {"tokens": gaps}
 
     def from_other_texts(self) -> TextFunctions:
-        """Returns the functions of `score` and `next_sentence`, and their inputs."""
+        """Returns the functions of the signatures `score` and `next_sentence`, and their inputs."""
         functions: TextFunctions = {"score": (self._score, ("text",))}
         if self.model.next_sentence:
             functions["next_sentence"] = (self._next_sentence, ("text_a", "text_b"))

@@ -26,8 +26,8 @@ def load_served(
     """Builds the served model of a checkpoint.
 
     Raises:
-        InputError: The checkpoint lacks the head of the task, the vocabulary, or a
-            setting of the task, or the model has fewer positions than `max_seq_length`.
+        InputError: The checkpoint lacks the head of the task, the vocabulary, or a fact
+            of the task, or the model has fewer positions than `max_seq_length`.
     """
     settings = settings or ServingSettings()
     task = settings.task or task_of(checkpoint)
@@ -39,10 +39,10 @@ def load_served(
 
 
 def task_of(checkpoint: Pretrained) -> str:
-    """Returns the task of a checkpoint, one of `serving_settings.TASKS`.
+    """Returns the task, in `serving_settings.TASKS`, that a checkpoint's facts or head show.
 
     Raises:
-        InputError: It was trained for a task that bert-tf has no served model of.
+        InputError: The checkpoint states a task that bert-tf has no served model for.
     """
     task_type = checkpoint.facts.get("task_type")
     if task_type is not None:
@@ -58,11 +58,11 @@ def task_of(checkpoint: Pretrained) -> str:
 def complete_facts(
     checkpoint: Pretrained, task: str, given: Mapping[str, Any]
 ) -> Pretrained:
-    """Returns a checkpoint that states all facts of a task, and logs assumed ones.
+    """Adds missing facts of a task to a checkpoint, and logs their values.
 
-    Checkpoints of other programs do not state how the texts were encoded. Such a fact
-    has the default of the program that trains models for the task. The facts `given`
-    replace those of the checkpoint; a fact that has no effect for the task is refused.
+    Checkpoints of other programs lack facts such as how texts were encoded. They get
+    the defaults of the program that trains models for the task. The facts `given`
+    replace those of the checkpoint. A fact that the task does not use raises `InputError`.
     """
     contents = checkpoint.contents
     assert contents is not None
@@ -88,7 +88,7 @@ def complete_facts(
 def _check_complete(
     checkpoint: Pretrained, facts: Iterable[str], weights: tuple[str, ...]
 ) -> None:
-    """Raises `InputError` if a checkpoint lacks anything that the task needs."""
+    """Raises `InputError` if a checkpoint lacks one of the facts or weights, or a vocabulary."""
     missing = [name for name in facts if name not in checkpoint.facts]
     missing += [name for name in weights if name not in checkpoint.weights]
     missing += [] if checkpoint.has_vocabulary else ["a vocabulary"]

@@ -26,7 +26,7 @@ class ServedChoice(ServedModel):
     text, at any position, is no choice. For SWAG, the context is `sent1`, and a choice
     is `sent2`, a blank and the ending. The outputs are:
 
-    * `probabilities`, float32 [B, K]: the softmax of the scores; 0 for no choice.
+    * `probabilities`, float32 [B, K]: the softmax of the scores; 0 for empty texts.
     * `ranking`, int32 [B, K]: the indices of the choices, best first; then those of
       empty texts.
     * `choice`, string [B], and `index`, int32 [B]: the best choice; "" and -1 for a row
@@ -53,26 +53,26 @@ class ServedChoice(ServedModel):
         exists = tf.not_equal(choices, "")
         positions = tf.where(exists)  # int64 [R, 2]: row and index of each choice
         pairs = tf.gather(context, positions[:, 0]), tf.gather_nd(choices, positions)
-        # One row can have any number of choices.
+        # A row can have any number of choices, so the model runs on a few at a time.
         (score,) = self.outputs_in_parts(self.encode(*pairs), "score", rank=1)
         missing = tf.fill(tf.shape(choices), MISSING_CHOICE)
         scores = tf.tensor_scatter_nd_update(missing, positions, score)
         return _decode(choices, exists, scores)
 
     def forward(self, inputs: Tensors) -> Tensors:
-        """Returns the scores of sequences [R, S], each of which is one choice."""
+        """Returns the scores of R sequences, [R, S], each with one choice."""
         single = {name: value[:, None] for name, value in inputs.items()}
         return {"score": super().forward(single)["logits"][:, 0]}
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
-        """Returns how closely the order of the choices was decided."""
+        """Returns the gaps in the order of the choices; see `ServedModel.gaps`."""
         probabilities = outputs["probabilities"]
         ranked = np.take_along_axis(probabilities, outputs["ranking"], axis=-1)
         best = best_gaps(probabilities)
         return {"ranking": rank_gaps(ranked), "choice": best, "index": best}
 
     def read_examples(self, path: str) -> LabelledExamples:
-        """Yields context and choices, and the label, of each example in a file."""
+        """Yields context and choices, and the index of the correct one, of each example."""
         for example in read_examples(path, "dev", Counter()):
             yield (example.context, list(example.choices)), example.label
 
@@ -82,10 +82,10 @@ class ServedChoice(ServedModel):
 
 
 def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
-    """Checks, when the graph runs, that there is a context for each row of choices.
+    """Adds checks to the graph that there is one context for each row of choices.
 
-    It also checks the ranks of both, which TensorFlow's C API does not compare with the
-    signature.
+    They also check the ranks of both tensors, which TensorFlow's C API does not compare
+    with the signature.
     """
     context = tf.ensure_shape(tf.convert_to_tensor(context, tf.string), [None])
     choices = tf.ensure_shape(tf.convert_to_tensor(choices, tf.string), [None, None])
@@ -96,9 +96,9 @@ def _with_equal_rows(context: Any, choices: Any) -> tuple[Any, Any]:
 
 
 def _decode(choices: Any, exists: Any, scores: Any) -> Tensors:
-    """Returns the outputs of `serving_default` from values of choices, [B, K] each.
+    """Returns the outputs of `serving_default`; the arguments are [B, K].
 
-    Choices that do not exist have the score `MISSING_CHOICE`.
+    An empty text is no choice: `exists` is False, and its score is `MISSING_CHOICE`.
     """
     # A row without choices has equal scores, whose softmax is not 0.
     probabilities = tf.nn.softmax(scores) * tf.cast(exists, tf.float32)

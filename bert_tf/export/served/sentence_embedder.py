@@ -60,7 +60,7 @@ class ServedEmbedder(ServedModel):
         self.prompt = prompt
 
     def encode(self, *texts: Any) -> Tensors:
-        """Returns the inputs of `outputs` for texts, string [B], after the prompt."""
+        """Puts the prompt before texts, string [B], and encodes them as the base class does."""
         if self.prompt and not self._takes_texts:
             texts = tuple(tf.strings.join([self.prompt, text]) for text in texts)
         return super().encode(*texts)
@@ -79,7 +79,7 @@ class ServedEmbedder(ServedModel):
         }
 
     def _pool(self, vectors: Any, mask: Any) -> Any:
-        """Returns the vector of each text, float32 [B, H], from those of its tokens."""
+        """Returns the vector of each text, float32 [B, H], from vectors of tokens [B, S, H]."""
         if self.pooling == "first":
             pooled = vectors[:, 0]
         else:

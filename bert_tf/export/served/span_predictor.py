@@ -39,8 +39,8 @@ class ServedSpanPredictor(ServedModel):
       different texts, "" among them in SQuAD 2.0; 0 if no answer is possible.
     * `no_answer`, bool: whether the answer is "".
     * `null_score_diff`, float32, only for a model of SQuAD 2.0: the score of "" minus
-      that of the best other answer. The answer is "" if it is greater than the
-      threshold.
+      that of the best other answer. The answer is "" if this difference is greater than
+      the threshold.
 
     `ids` and `ids_lengths` have the outputs `start_logits` and `end_logits`, float32
     [B, S].
@@ -118,7 +118,7 @@ class ServedSpanPredictor(ServedModel):
         )
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
-        """Returns how closely answers were decided, relative to the scores."""
+        """Returns the gaps of answers, relative to the scores; see `ServedModel.gaps`."""
         settings = self._settings
         scale = max(1.0, float(np.abs(outputs["score"]).max(initial=0)))
         difference = outputs.get("null_score_diff", np.inf)
@@ -142,7 +142,7 @@ class ServedSpanPredictor(ServedModel):
         }
 
     def read_examples(self, path: str) -> LabelledExamples:
-        """Yields question and context, and the answers, of each example in a file.
+        """Yields question and context, and the correct answers, of each example in a file.
 
         The file may also be a `.json` or `.json.gz` file of SQuAD. Examples without
         known answers are skipped.
@@ -164,11 +164,11 @@ class ServedSpanPredictor(ServedModel):
             yield texts, tuple(text_of(answer, location) for answer in correct)
 
     def metric(self, outputs: Outputs, correct: Sequence[Any]) -> tuple[str, float]:
-        """Returns the official F1 of the answers."""
+        """Returns the F1 of the answers, in percent, as the official script computes it."""
         metrics = AnswerMetrics(self._settings)
         for text, known in zip(outputs["answer"], correct, strict=True):
             answer = text.decode("utf-8", "replace")
-            # The best threshold, for which the last two values are, is not used.
+            # The last two arguments serve to find the best threshold, which is not used.
             metrics.add(
                 SquadExample("", "", words=(), context="", answers=known),
                 answer,
@@ -183,7 +183,7 @@ class ServedSpanPredictor(ServedModel):
         found: answers.Candidates,
         contexts: Any,
     ) -> Tensors:
-        """Returns the outputs of the signature, from candidates that are bytes of `contexts`."""
+        """Returns the outputs of `serving_default`; the candidates are bytes of `contexts`."""
         # The candidate after the last one stands for no answer.
         padded = (tf.concat([offsets, [0]], 0) for offsets in (found.start, found.end))
         start, end = (

@@ -44,8 +44,8 @@ class ServedTagger(ServedModel):
     entities. The outputs, padded with "" and 0, are:
 
     * `words`, `tags`, string [B, W], and `probabilities`, float32 [B, W], of the
-      predicted tag. Tags mark complete entities in the scheme of the model, also if the
-      predicted sequence is not permitted.
+      predicted tags. Predicted tags that are not permitted in the scheme of the model
+      are corrected, so that `tags` marks complete entities.
     * `start`, `end`, int32 [B, W]: a word is `text[start:end]`, in bytes.
     * `entities`, `entity_types`, string [B, E]; `entity_start`, `entity_end`, int32 [B,
       E], in bytes.
@@ -55,9 +55,9 @@ class ServedTagger(ServedModel):
     `probabilities`, [B, W]. `ids` and `ids_lengths` return `logits`, float32 [B, S,
     labels].
 
-    Texts that are too long for the model are split into windows in the graph, and each
-    word is predicted where it has most context. Other texts of a document are not used
-    as context.
+    Texts that are too long for the model are split into windows in the graph, and the
+    tag of each word is predicted in the window that gives the word most context. Other
+    texts of a document are not used as context.
     """
 
     list_names = (_WORDS,)
@@ -69,7 +69,7 @@ class ServedTagger(ServedModel):
 
     @classmethod
     def default_facts(cls, task: str, stated: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the defaults of facts; see `ServedModel`."""
+        """Returns the defaults of facts; see `ServedModel.default_facts`."""
         scheme = stated.get("scheme")
         labels = stated.get("labels")
         if scheme is None and labels:
@@ -115,7 +115,8 @@ class ServedTagger(ServedModel):
         entity_begin = tf.boolean_mask(begin, words.is_first)
         entity_end = tf.boolean_mask(end, words.is_last)
 
-        # Both are lists of all texts, which become rows.
+        # Both have the words or entities of all texts in one list. `_dense` divides it
+        # into rows.
         of_words = {
             "words": visible,
             "tags": words.tags(self._scheme),
@@ -136,13 +137,13 @@ class ServedTagger(ServedModel):
         return {_WORDS: (self._from_words, (_WORDS,))}
 
     def _from_words(self, words: Any) -> Tensors:
-        """Returns the tags of words, string [B, W]."""
+        """Returns the tags of words, string [B, W], and their probabilities."""
         indices = tf.where(
             tf.not_equal(words, "")
         )  # int64 [N, 2]: row and index of each word
         pieces = self.tokenizer.tokenize(tf.gather_nd(words, indices))
 
-        # Words whose characters the tokenizer removes.
+        # A word whose characters the tokenizer all removes becomes [UNK].
         is_empty = tf.cast(tf.equal(pieces.row_lengths(), 0), tf.int64)
         unknown = tf.fill(tf.reduce_sum(is_empty, keepdims=True), self.tokenizer.unk_id)
         pieces = tf.concat(
@@ -165,10 +166,10 @@ class ServedTagger(ServedModel):
         }
 
     def _labels(self, ids: Any, starts_word: Any) -> tuple[Any, Any]:
-        """Returns the index and the probability of the tag of each word, [N] each.
+        """Returns the index and the probability of the tag of each of N words, [N] each.
 
-        `ids` are the pieces of the words of B texts, ragged int32 [B, None];
-        `starts_word` says for each of them whether it is the first piece of a word.
+        `ids` are the pieces of the words of B texts, ragged int32 [B, None].
+        `starts_word` says for each piece whether it is the first one of a word.
         """
         room = self.max_seq_length - SPECIAL_TOKENS
         rows = tf.fill(tf.shape(ids.row_splits)[:1] - 1, 1)
@@ -198,10 +199,11 @@ class ServedTagger(ServedModel):
         return label, tf.reduce_max(probabilities, axis=-1)
 
     def gaps(self, outputs: Outputs, others: Outputs) -> Mapping[str, Any]:
-        """Returns how closely the tags were decided, by the closest word of each text.
+        """Returns the gap of the most uncertain word of each text; see `ServedModel.gaps`.
 
-        Two tags with equal probabilities have at most one half each. One such word in a
-        text can change all entities, and the tags after it.
+        The gap is the probability of its tag minus 0.5, because each of two equally
+        probable tags has at most 0.5. One such word can change all entities of the text,
+        and the tags after it.
         """
         probabilities = outputs["probabilities"]
         of_words = np.where(probabilities > 0, probabilities - 0.5, np.inf)
@@ -210,7 +212,7 @@ class ServedTagger(ServedModel):
         return {name: closest for name in outputs if name not in fixed}
 
     def row_for(self, signature: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Returns the inputs of a signature for an example: words, or their text."""
+        """Returns the words of an example for the signature `words`; joins them for others."""
         return row if signature == _WORDS else (" ".join(row[0]),)
 
     def read_examples(self, path: str) -> LabelledExamples:
@@ -234,7 +236,7 @@ class ServedTagger(ServedModel):
 
 
 def _dense(columns: Tensors, row: Any, count: Any) -> dict[str, Any]:
-    """Returns the values of B texts, by name, as [B, None], padded with "" or 0."""
+    """Puts each value into the row `row`; returns, by name, `count` rows padded with "" or 0."""
     return {
         name: tf.RaggedTensor.from_value_rowids(values, row, nrows=count).to_tensor()
         for name, values in columns.items()
@@ -250,10 +252,10 @@ class TagTable:
         self._types = tf.constant(types)
 
     def words(self, label: Any, row: Any) -> "TaggedWords":
-        """Returns words with their tags, in the order of the texts.
+        """Returns the words of all texts, with the entities that their tags mark.
 
-        `label` is the index of the tag of each word, int32 [W], and `row` its text,
-        int64 [W].
+        `label` is the index of the tag of each word, int32 [W], and `row` the index of
+        its text, int64 [W].
         """
         prefix, kind = tf.gather(self._prefixes, label), tf.gather(self._types, label)
         same_row = tf.equal(row, _shifted(row, -1))
@@ -279,7 +281,8 @@ class TaggedWords(NamedTuple):
         in_entity: bool, whether the word is in an entity.
         is_first, is_last: bool, whether the word is the first or the last one of its
             entity.
-        touches: bool, whether the word before it is in an entity of the same type.
+        touches: bool, whether the word before it, in the same text, is in an entity of
+            the same type.
     """
 
     kind: Any

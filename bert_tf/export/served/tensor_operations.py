@@ -22,8 +22,9 @@ def in_parts(
 ) -> tuple[Any, ...]:
     """Calls a function with a few rows at a time, so that many rows need little memory.
 
-    The function takes tensors [N, ...] by name, and returns float32 tensors [N, ...] of
-    the given ranks. The results of all calls are joined to tensors [R, ...].
+    `inputs` are tensors [R, ...] by name. The function takes N of their R rows, and
+    returns float32 tensors [N, ...], whose ranks are `ranks`. The results of all calls
+    are joined to tensors [R, ...].
     """
     count = tf.shape(next(iter(inputs.values())))[0]
     num_parts = tf.maximum(-(-count // _SEQUENCES_AT_A_TIME), 1)
@@ -55,9 +56,8 @@ def in_parts(
 def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
     """Returns parts of texts, string [N], without a copy of the text for each part.
 
-    `tf.strings.substr` makes such copies. `row`, int [N], is the text of each part in
-    `texts`, string [B]. `begin` and `end`, int32 [N], are its bytes; `end` is
-    exclusive.
+    `tf.strings.substr` makes such copies. Each of N parts is `texts[row][begin:end]`, in
+    bytes; `texts` is string [B], and the others are int [N].
     """
     letters = tf.strings.bytes_split(texts)
     start = tf.gather(letters.row_splits, row)
@@ -68,7 +68,7 @@ def substrings(texts: Any, row: Any, begin: Any, end: Any) -> Any:
 
 
 def rank_gaps(scores: np.ndarray) -> np.ndarray:
-    """Returns how far each of the descending scores [..., K] is from its nearest neighbor."""
+    """Returns how far each of K descending scores, [..., K], is from the nearest other score."""
     # The first and the last score have one neighbor; the other one is infinitely far.
     infinity = scores.dtype.type(np.inf)
     gaps = np.abs(np.diff(scores, axis=-1, prepend=infinity, append=-infinity))
@@ -76,18 +76,18 @@ def rank_gaps(scores: np.ndarray) -> np.ndarray:
 
 
 def best_gaps(scores: np.ndarray) -> np.ndarray:
-    """Returns the difference of the two highest scores (from 0 on) of each row [B, K]."""
+    """Returns the difference of the two highest scores of each row, [B, K]; scores are >= 0."""
     # There may be only one score, or none.
     padded = np.pad(scores, [(0, 0), (2, 0)], constant_values=-1)
     return np.diff(np.sort(padded, axis=-1)[:, -2:], axis=-1)[:, 0]
 
 
 def checked_ids(inputs: Tensors, config: BertConfig) -> Tensors:
-    """Checks the inputs of a model, int32 [B, S] each, when the graph runs.
+    """Adds checks of the inputs of a model, int32 [B, S] each, to the graph.
 
-    Returns the inputs, which depend on the checks. The graph fails if the rank of an
-    input is not 2, the shapes differ, there are more tokens than positions, or a value
-    is out of range.
+    Returns the inputs, which depend on the checks. A run of the graph fails if the rank
+    of an input is not 2, the shapes differ, there is no token or more tokens than
+    positions, or a value is out of range.
     """
     # The declared shape [None, None] is not checked by the C API. ensure_shape checks
     # it.
@@ -135,10 +135,10 @@ def checked_ids(inputs: Tensors, config: BertConfig) -> Tensors:
 
 
 def checked_lengths(lengths: Any, input_ids: Any) -> Any:
-    """Checks the lengths of sequences without padding, int32 [B], when the graph runs.
+    """Adds checks of the lengths of sequences, int32 [B] without padding, to the graph.
 
-    Returns the lengths, which depend on the checks. The graph fails if the rank of an
-    input is wrong, or a length is not from 1 to S.
+    Returns the lengths, which depend on the checks. A run of the graph fails if a rank
+    or the number of lengths is wrong, or a length is not from 1 to S.
     """
     shape = tf.shape(tf.ensure_shape(input_ids, [None, None]))
     lengths = tf.ensure_shape(lengths, [None])

@@ -19,16 +19,16 @@ class Windows(NamedTuple):
     """The windows of a batch of texts.
 
     Attributes:
-        row: int32 [R], the text of each window.
+        row: int32 [R], the index of the text of each window.
         number: int32 [R], the number of the window among those of its text, from 0.
         first_token: int32 [R], the index of the window's first token in its text.
         length: int32 [R], the number of tokens of the text in the window.
         offset: int32 [R], the position of the first of these tokens in the sequence.
-        room: int32 [B], the largest number of tokens in a window.
+        room: int32 [B], the largest number of tokens of the text in a window.
         stride: int32 [B], the number of tokens between the starts of successive
             windows.
-        num_tokens: int32 [B], T.
-        count: int32 [B], the number of windows.
+        num_tokens: int32 [B], the number of tokens of each text.
+        count: int32 [B], the number of windows of each text.
     """
 
     row: Any
@@ -49,7 +49,7 @@ def split(
 
     Args:
         texts: Ids of the texts, ragged int32 [B, None].
-        room: int32 [B], the largest number of tokens in a window.
+        room: int32 [B], the largest number of tokens of the text in a window.
         stride: Tokens between the starts of successive windows. A stride that is larger
             than a window gives adjacent windows.
         offset: int32 [B], the position of the first token of a window in its sequence.
@@ -119,13 +119,13 @@ def sequences(
 
 
 def has_max_context(windows: Windows, positions: Any) -> Any:
-    """Returns whether no other window gives a token more context than its own window.
+    """Returns, for tokens of a window, whether this window gives them the most context.
 
-    The context of a token is the smaller number of its neighbors in the window to the
-    left and to the right, plus a hundredth of the length of the window. Of windows with
-    equal context, the first one counts.
+    The context of a token is the number of tokens of the window to its left or to its
+    right, whichever is smaller, plus 0.01 times the number of tokens of the window. Of
+    windows with equal context, only the first one gives the most.
 
-    `positions` are positions in the sequences, int32 [R, k]. The result, bool [R, k],
+    `positions` has k positions in each sequence, int32 [R, k]. The result, bool [R, k],
     is arbitrary for positions that are not in the text.
 
     Source: google-research/bert `run_squad._check_is_max_context`.
@@ -152,5 +152,5 @@ def has_max_context(windows: Windows, positions: Any) -> Any:
 
 
 def first_value(ragged: Any, rows: Any) -> Any:
-    """Returns the index of the first value of some rows in `ragged.values`: int32."""
+    """Returns, int32, the index in `ragged.values` at which each of `rows` begins."""
     return tf.gather(tf.cast(ragged.row_splits, tf.int32), rows)

@@ -154,8 +154,8 @@ def plain_message(error: Any) -> str:
 def visible(text: str) -> str:
     r"""Replaces the control and format characters of a text by escapes, such as \r.
 
-    Line feeds and tabs are kept. U+200C and U+200D are kept between two letters, because
-    these two characters change the form of the letters.
+    Line feeds and tabs are kept. U+200C and U+200D are kept between two letters, whose
+    form they change.
     """
     category = unicodedata.category
     shown = []

@@ -13,10 +13,10 @@ def import_package(module: str, extra: str, user: str) -> Any:
 
     ONNX Runtime since 1.29 and OpenVINO send events to their makers, with an identifier
     that they keep in the home folder. This function turns that off, unless the user has
-    set ORT_DISABLE_TELEMETRY or has already imported the package openvino_telemetry.
+    set ORT_DISABLE_TELEMETRY or already imported the package openvino_telemetry.
 
-    If the import fails, raises `InputError`. The message starts with `user`, which names
-    the part that needs the package, and tells the reason and how to install the package.
+    If the import fails, raises `InputError`. The message starts with `user`, which says
+    what needs the package, and tells the reason and how to install the package.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     # OpenVINO works without this package; the import of None fails.

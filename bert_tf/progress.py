@@ -103,7 +103,7 @@ def map_in_order(
     items: Iterable[Item],
     threads: int = os.cpu_count() or 1,
 ) -> Iterator[Result]:
-    """Applies a function in several threads, and yields the results in order of the items.
+    """Applies a function in several threads, and yields the results in item order.
 
     At most two items per thread are in memory.
     """

@@ -36,8 +36,8 @@ class TextInputs(keras.layers.Layer):
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], as
         `BertTokenizer.encode` returns them.
 
-    With JAX or PyTorch, a model cannot take strings. Call the layer outside of the model
-    (for example in `tf.data.Dataset.map`), and call the model on the result.
+    With JAX or PyTorch, a model cannot take strings. Call the layer outside of the
+    model, for example in `tf.data.Dataset.map`, and call the model on the result.
 
     Raises:
         InputError: `seq_length` is too short for the special tokens, or the texts have

@@ -24,8 +24,8 @@ def with_tokenizer(
 ) -> CheckpointContents:
     """Returns the contents with the given vocabulary and casing, after checks.
 
-    If `vocab_file` is None, the vocabulary of the checkpoint is kept. If `do_lower_case`
-    is None, the casing is taken from the checkpoint or from `vocab_file`.
+    If `vocab_file` is None, the vocabulary of the checkpoint is kept. If
+    `do_lower_case` is None, the casing is that of the checkpoint or of `vocab_file`.
 
     Raises:
         InputError: The vocabulary is not valid or does not match the model, or

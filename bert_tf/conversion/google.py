@@ -74,7 +74,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def write(folder: str, contents: CheckpointContents) -> str:
-    """Writes checkpoint, config and vocabulary to an empty folder; returns the path prefix.
+    """Writes checkpoint, config and vocabulary to an empty folder; returns the prefix.
 
     If `contents` has slots, the checkpoint is named `model.ckpt-<step>`, and
     google-research/bert can resume training with the folder as its `output_dir`.

@@ -220,9 +220,9 @@ def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) 
 def _known_labels(contents: CheckpointContents) -> list[str] | None:
     """Returns the labels of a checkpoint, or None if it does not state them.
 
-    The default names of transformers (LABEL_0 and so on) do not count as labels; presets
-    of keras-hub have only these. Nor does the name of the one output of a regression
-    model of transformers.
+    The default names of transformers (LABEL_0 and so on) do not count as labels. A
+    preset of keras-hub has only these. The name of the single output of a regression
+    model of transformers does not count either.
     """
     labels = contents.facts.get("labels")
     if labels is None:

@@ -19,8 +19,8 @@ from bert_tf.storage.safetensors_format import from_safetensors
 FILES = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
 _INDEX = ".index.json"
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.")
-# TensorFlow's names begin with the names of the layer and of the model, which vary, such
-# as bert/tf_bert_model_1/bert/encoder/layer_._0/output/dense/kernel:0. The names of
+# TensorFlow's names begin with the names of the layer and of the model, which vary, as
+# in bert/tf_bert_model_1/bert/encoder/layer_._0/output/dense/kernel:0. The names of
 # heads begin with mlm___cls and nsp___cls.
 _TENSORFLOW = re.compile(r"(?:.*/)?(bert|(?:\w+___)?cls|classifier|qa_outputs)/(.*)")
 # DataParallel, torch.compile, classes of users and peft put these before names.

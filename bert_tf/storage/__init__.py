@@ -6,9 +6,9 @@ Read in this order:
    files and reads lines.
 2. `atomic_files` writes a file or folder completely or not at all. `overwrite_rule` is
    the rule for outputs that exist already; `locks` and `workspace` keep two programs
-   from writing the same one.
+   from writing the same output.
 3. `json_files`, `tfrecords`, `safetensors_format` and `wire_format` are the formats.
-4. `sealed` are facts about files, with checksums. `weights` is such a folder, with the
-   weights of a model; `dialects` lists its format and the other formats of checkpoints;
-   `manifest` describes a set of record files.
+4. `sealed` protects facts about files with checksums. `weights` is a folder with such
+   facts and the weights of a model; `dialects` lists this and the other formats of
+   checkpoints; `manifest` describes a set of record files.
 """

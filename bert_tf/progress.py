@@ -65,7 +65,7 @@ class Progress:
             )
 
     def update(self, units: int, note: str = "") -> None:
-        """Adds completed units, and may report the count, with `note`, such as the loss."""
+        """Adds completed units. If a report is due, it ends with `note`, such as the loss."""
         self._count += units
         if self._bar is not None:
             if note:

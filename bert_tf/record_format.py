@@ -251,7 +251,7 @@ def values_in(record: bytes) -> Any:
 
 
 def names_in(example: bytes, table: Table, sizes: Sizes, path: str) -> dict[str, str]:
-    """Checks an example of a file, and returns the key in the file of each feature.
+    """Checks an example of a file, and returns for each feature its key in the file.
 
     Raises:
         InputError: A feature of the table is missing, or its length differs from

@@ -16,13 +16,14 @@ SETTING, DECISION, ROOM = {"use": "setting"}, {"use": "decision"}, {"use": "room
 class TaskFacts:
     """Facts about a task, as JSON values. A task with further facts has a subclass.
 
-    When a trained model is used for a task, fields with the metadata `SETTING`,
-    `DECISION` or `ROOM`, and `task`, may have other values than in training. All other
-    fields must be equal. Records do not depend on fields that are a `HeadConfig`. The
-    methods omit fields whose value is None.
+    When a trained model is used for a task, some fields may have other values than in
+    training: `task`, and fields with the metadata `SETTING` (of the examples),
+    `DECISION` (about predictions or metrics) or `ROOM` (for choices in a record). All
+    other fields must be equal. Records do not depend on fields that are a `HeadConfig`.
+    The methods omit fields whose value is None.
 
     Attributes:
-        task_type: "classification", "span" or any other text.
+        task_type: "classification", "span" or another type.
         labels: The labels in the order of the model's outputs; None for a task without
             labels.
     """

@@ -210,7 +210,7 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
 
 def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
-    """Returns a phrase on the difference between the head layers of the two, or ""."""
+    """Returns a phrase on the difference between head layers of checkpoint and task, or ""."""
     own, expected = (
         HeadConfig.from_dict(values.get("head")) for values in (contents.facts, facts)
     )

@@ -260,7 +260,7 @@ def _rename_tensors(
 
 
 def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the weights of the masked-LM decoder, by google-research/bert name.
+    """Returns weights stored under decoder names, by google-research/bert name.
 
     The decoder of a tied masked LM shares these weights with other layers. A checkpoint
     contains them under the names of the decoder, of the other layers, or of both.

@@ -174,7 +174,7 @@ def _setting_problems(
 
 
 def _serialized_problems(serialized: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the unsupported ones of the settings that only `tokenizer.json` can have."""
+    """Yields problems: unsupported settings that only `tokenizer.json` can have."""
     for section, supported in _SUPPORTED.items():
         values = serialized.get(section)
         if not isinstance(values, dict):

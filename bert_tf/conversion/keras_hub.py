@@ -323,7 +323,7 @@ def _described(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def _variables(
     weights: Mapping[str, np.ndarray], config: BertConfig
 ) -> dict[str, np.ndarray]:
-    """Returns the variables of keras-hub, by their paths in a model with a head."""
+    """Converts weights to variables of keras-hub, by their paths in a model with a head."""
     # A BertBackbone has a pooler in any case.
     weights = {**arrays_by_name(BertEncoder(config)), **weights}
     match = weight_names.matcher(

@@ -55,7 +55,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def read_weights(prefix: str, reader: Any) -> tuple[CheckpointContents, int]:
-    """Reads the weights with the prefix and reader of `tensorflow_checkpoint.opened`.
+    """Reads the weights, given a result of `tensorflow_checkpoint.opened`.
 
     The keys of the checkpoint are paths through Python objects, and differ between the
     classes of the Model Garden. This function uses the full names of the variables,

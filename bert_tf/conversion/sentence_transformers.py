@@ -149,7 +149,7 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
 
 
 def check_supported(embedding: dict[str, Any]) -> None:
-    """Raises `InputError` if `embedding`, from `read_embedding`, has a step that is unsupported."""
+    """Raises `InputError` if the settings from `read_embedding` have an unsupported step."""
     if "problem" in embedding:
         raise InputError(
             f"{embedding['problem']}. bert-tf computes the mean of the tokens or the "

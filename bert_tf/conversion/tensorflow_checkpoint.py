@@ -36,8 +36,8 @@ def opened(path: str) -> Iterator[tuple[str, Any]]:
 
     Raises:
         InputError: The checkpoint is damaged, even if this is found only when the
-            caller reads it; or the folder has several checkpoints, and its file
-            `checkpoint` does not name one of them.
+            caller reads it; or the file `checkpoint` of the folder names a checkpoint
+            in another folder, or none of several checkpoints.
     """
     with files.explain_read_errors(path, _AS_CHECKPOINT):
         prefix = _find_prefix(path)

@@ -102,8 +102,8 @@ def assign(
 def check_config(contents: CheckpointContents, config: BertConfig) -> None:
     """Checks that a config fits a checkpoint, before records and models are built.
 
-    Checks the shapes of a few weights, which have all sizes of the config; `assign`
-    checks the other weights. If the checkpoint has a config, the number of attention
+    Checks a few weights, whose shapes contain all sizes of the config; `assign` checks
+    the other weights. If the checkpoint has a config, the number of attention
     heads must be equal. For checkpoints of bert-tf, the activation and the epsilon must
     be equal too; other programs may not know them.
     """
@@ -164,7 +164,7 @@ def classifier_of(
     """Returns the weights in `contents.classifier`, by names as in `variables`.
 
     `variables` are the variables of the model by name. The dict is empty if
-    `contents.classifier` is empty, or if the model has no head of a possible kind.
+    `contents.classifier` is empty or cannot be the head of this model.
     """
     kinds = [
         weight_names.classifier_rows(architecture)

@@ -170,7 +170,7 @@ def classifier_rows(architecture: str) -> list[Row]:
 
 
 def span_rows(hugging_face: str = "qa_outputs") -> list[Row]:
-    """Returns the rows of the span head, which checkpoints name `hugging_face`."""
+    """Returns the rows of the span head; `hugging_face` is the name of this head in checkpoints."""
     return _head("cls/squad/", hugging_face)
 
 

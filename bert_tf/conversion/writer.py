@@ -268,7 +268,7 @@ def _write_checked(
 def _warnings(
     contents: CheckpointContents, report: AssignmentReport, dialect: str
 ) -> Iterator[str]:
-    """Yields lines on what the written checkpoint lacks, and on other `_differences`."""
+    """Yields lines for the report of `convert`: missing and ignored parts, and `_differences`."""
     if report.missing:
         yield f"Missing in the source: {', '.join(report.missing)}."
 

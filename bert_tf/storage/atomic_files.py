@@ -162,7 +162,7 @@ def _old_path(folder: str) -> str:
 
 
 def _restore(target: str) -> None:
-    """Ends the replacement of a folder: removes the old one, or restores it if none is new."""
+    """Removes the old folder after a replacement, or restores it if the new one is missing."""
     old = _old_path(target)
     if os.path.lexists(target):
         with contextlib.suppress(FileNotFoundError):  # another process removes it too
@@ -195,9 +195,9 @@ def remove_leftovers(folder: str) -> None:
 
 @contextmanager
 def _locked_if_unused(temporary: str) -> Iterator[bool]:
-    """Locks a temporary path unless a process is writing it, and yields the success.
+    """Locks a temporary path unless a process writes it, and yields whether it did.
 
-    The result is True for an absent path, and False on a file system without locks.
+    Yields True also for an absent path, and False on a file system without locks.
     """
     try:
         descriptor = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW)

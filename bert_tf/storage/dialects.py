@@ -190,7 +190,7 @@ def writers_of(content: str) -> str:
 
 
 def marks_in(names: Iterable[str]) -> list[str]:
-    """Returns the ones of `names`, the files in a folder, that show that it has a checkpoint."""
+    """Returns those of `names`, files in a folder, which show that the folder has a checkpoint."""
     globs = {mark for dialect in DIALECTS.values() for mark in dialect.marks}
     return [name for name in names for glob in globs if fnmatch.fnmatch(name, glob)]
 

@@ -424,11 +424,12 @@ def _other_encoding(path: str, kind: str, remedy: str) -> InputError:
 
 
 def check_lines(path: str, start: bytes, remedy: str = "") -> None:
-    """Checks that a file is text, without UTF-16, UTF-32 or line ends CR.
+    """Checks that a file is text, not in UTF-16 or UTF-32, and without CR line ends.
 
     Args:
         start: The first bytes of the file, at least 262 if it has as many.
-        remedy: The end of the message about an encoding, with latin-1 as its example.
+        remedy: The end of the message about UTF-16 or UTF-32, in which the name of the
+            encoding that was found replaces "latin-1".
 
     Raises:
         InputError: The file is packed or binary, is encoded in UTF-16 or UTF-32, or its

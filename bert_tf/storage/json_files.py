@@ -24,7 +24,7 @@ _SURROGATE = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """The values that a key may have. Null is separate: it stands for no value.
+    """The values that a key may have, except null, which stands for no value.
 
     Attributes:
         description: The allowed values, for the message, such as "a string".

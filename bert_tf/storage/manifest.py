@@ -144,7 +144,7 @@ def list_shards(
 
 
 def absolute_path(path: str, folder: str = "") -> str:
-    """Makes a path absolute. A relative path is in `folder`, which may be a URL."""
+    """Makes a path absolute; keeps a URL. A relative path is in `folder`, which may be a URL."""
     joined = path if "://" in path else os.path.join(folder, path)
     return joined if "://" in joined else os.path.abspath(joined)
 

@@ -44,7 +44,7 @@ def check_utf8(path: str) -> None:
 
 
 def check_no_file_scheme(path: str) -> None:
-    """Checks that a path is UTF-8, and does not start with file://, unlike other local paths."""
+    """Checks that a path is UTF-8, and not file:// (bert-tf takes local paths without it)."""
     check_utf8(path)
     if path.startswith("file://"):
         raise InputError(f"Give the local path without file://. Received: {path}.")
@@ -80,7 +80,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 
 def check_plain_name(name: str, source: str) -> None:
-    """Checks that a file name that `source`, a file of a checkpoint, states has no folder."""
+    """Checks that the file name `name`, read from the checkpoint file `source`, has no folder."""
     if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
         raise InputError(
             f"{source} names the file {name!r:.80}. Only names without a folder are "

@@ -50,8 +50,8 @@ class Workspace:
 
         A context inside another one of the same object has no effect. After an error, a
         new folder into which nothing was written is removed. If another process has the
-        lock, this waits or, without `wait`, raises an `InputError`, whose message
-        starts with `busy`, a sentence on what the other process does.
+        lock, the call waits or, if `wait` is false, raises an `InputError`, whose
+        message starts with `busy`, a sentence on what the other process does.
 
         Yields:
             The descriptor of the lock file; processes that inherit it have the lock

@@ -53,9 +53,9 @@ class BertTokenizer(tf.Module):
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
         do_lower_case: Whether to lower-case and remove accents, as for the uncased
-            models. None: the casing in the file next to the `vocab.txt`; without it,
-            False if 20 or more entries, and at least 1 %, have upper-case letters,
-            which is logged, and else True.
+            models. None: the casing in the file next to the `vocab.txt`. If there is no
+            such file: False, which is logged, if 20 or more entries, and at least 1 %,
+            have upper-case letters; else True.
         special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get
             their own ids (required for fill-mask) and separate words as spaces do. By
             default special tokens in a text are ordinary text.

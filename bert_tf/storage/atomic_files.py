@@ -195,7 +195,7 @@ def remove_leftovers(folder: str) -> None:
 
 @contextmanager
 def _locked_if_unused(temporary: str) -> Iterator[bool]:
-    """Locks a temporary path unless a process writes it, and yields whether it did.
+    """Locks a temporary path if no process writes it, and yields True if it is locked.
 
     Yields True also for an absent path, and False on a file system without locks.
     """

@@ -6,12 +6,12 @@ that `import bert_tf` does not import TensorFlow.
 Read in this order; each package imports only packages listed before it:
 
 1. The foundation: `errors`, `options` (the fields of configs), `optional_packages`
-   (imports of the extras), and `storage` with all that is read and written: files,
-   record files, weights folders. `config`, `record_format`, `head_config` and
-   `saved_task` define the architecture, the record format, the layers of a head and the
-   facts about a task. `progress` reports long work, `tfds_builders` opens
+   (imports of the extras), and `storage`, which reads and writes files, record files
+   and weights folders. `config`, `record_format`, `head_config` and `saved_task` define
+   the architecture, the record format, the layers of a head and the facts about a task.
+   `progress` reports the progress of long work, `tfds_builders` opens data sets of
    tensorflow-datasets, and `backend` checks what the backend of Keras supports.
-   `program` has what every main needs.
+   `program` has the parts that every main program needs.
 2. `tokenization` (text -> ids), `masking` (which tokens are predicted), `modeling` (ids
    -> hidden states -> logits).
 3. `training`: the training loop for any objective; it does not depend on BERT.
@@ -20,9 +20,9 @@ Read in this order; each package imports only packages listed before it:
 5. `conversion` reads and writes checkpoints of all dialects, `pretrained` loads and
    saves models, `text_inputs` is a Keras layer from texts to ids, `runs` pretrains a
    model or trains it for a task, `export` creates models for serving.
-6. `corpus` reads the text of others, `vocabularies` learns vocabularies from it,
-   `record_creation` is the procedure that makes records of it, and `record_jobs` executes
-   this procedure on one or several machines. `sample_data` makes text to start with.
+6. `corpus` reads a text corpus, `vocabularies` learns vocabularies from its text,
+   `record_creation` is the procedure that converts the text to records, and `record_jobs`
+   executes this procedure on one or several machines. `sample_data` makes sample text.
 7. `sweeps` compares runs, `quickstart` is the whole workflow, and `cli` has the parts
    that programs share. The programs are in `data_prep/` and `run_scripts/`.
 """

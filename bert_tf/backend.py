@@ -1,6 +1,6 @@
 """Checks whether the backend of Keras supports a part of bert-tf.
 
-With another backend than TensorFlow, TensorFlow gets no GPU.
+If the backend is JAX or PyTorch, this module also hides the GPUs from TensorFlow.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import sys
 
 from bert_tf.errors import InputError
 
-# What to do without TensorFlow.
+# Remedies in error messages, for users of another backend than TensorFlow.
 _TRAIN = "Train with compile and fit (docs/backends.md), or set"
 _EXPORT = (
     "Save the model with bert_tf.save_checkpoint, and then run export_model.py, which "
@@ -22,8 +22,8 @@ _EXPORT = (
 def check_docstrings() -> None:
     """Checks that Python has not removed the docstrings, as it does with -OO.
 
-    TensorFlow Text cannot be imported without them, and programs cannot show their
-    flags.
+    Without docstrings, TensorFlow Text cannot be imported, and programs cannot describe
+    their flags.
     """
     if sys.flags.optimize > 1:
         raise InputError(
@@ -33,7 +33,7 @@ def check_docstrings() -> None:
 
 
 def _check_legacy_keras() -> None:
-    """Raises `InputError` if TensorFlow Text would need tf_keras, which is not installed."""
+    """Raises `InputError` if TF_USE_LEGACY_KERAS is set, but tf_keras is not installed."""
     value = os.environ.get("TF_USE_LEGACY_KERAS")
     if value in ("1", "true", "True") and not importlib.util.find_spec("tf_keras"):
         raise InputError(
@@ -44,14 +44,14 @@ def _check_legacy_keras() -> None:
 
 
 def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
-    """Checks that a public name works with the backend of Keras.
+    """Checks that a public name of `bert_tf` works with the backend of Keras.
 
-    `module`, which defines the name, does not start with "bert_tf.".
+    `module` is the module that defines the name, without the prefix "bert_tf.".
 
     Raises:
-        InputError: Keras uses another backend than the name needs or KERAS_BACKEND
-            names, or the package of the backend is not installed; or TensorFlow Text
-            cannot be imported.
+        InputError: The name needs TensorFlow, but Keras has another backend; or
+            KERAS_BACKEND is unknown, or differs from the backend that Keras uses; or
+            the backend or TensorFlow Text cannot be imported.
     """
     check_docstrings()
     _check_legacy_keras()
@@ -84,9 +84,9 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
 
 
 def check_dynamic_shapes() -> None:
-    """Checks that the backend is not JAX, which compiles for fixed shapes.
+    """Checks that the backend supports `skip_padding`: raises `InputError` for JAX.
 
-    `skip_padding` needs shapes that depend on values.
+    `skip_padding` needs shapes that depend on values. JAX compiles for fixed shapes.
     """
     if importlib.import_module("keras").config.backend() == "jax":
         raise InputError(
@@ -97,13 +97,13 @@ def check_dynamic_shapes() -> None:
 
 
 def hide_accelerators() -> None:
-    """Keeps TensorFlow on the CPU if Keras uses another backend.
+    """Hides the GPUs from TensorFlow if Keras uses another backend.
 
-    TensorFlow tokenizes and reads files then, and would take the memory of the GPUs.
+    TensorFlow then only tokenizes and reads files, but would reserve all GPU memory.
     """
     keras, tensorflow = sys.modules.get("keras"), sys.modules.get("tensorflow")
     backend = keras.config.backend() if keras else os.environ.get("KERAS_BACKEND")
     if tensorflow and backend not in (None, "", "tensorflow"):
-        # TensorFlow that has used its devices already keeps them.
+        # If TensorFlow has already used a GPU, it keeps the GPUs and raises this error.
         with contextlib.suppress(RuntimeError):
             tensorflow.config.set_visible_devices([], "GPU")

@@ -51,7 +51,7 @@ _SCHEMA = {
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-    """The architecture of a BERT, with the names and defaults of the released class.
+    """The architecture of a BERT, with the fields and defaults of the released class.
 
     Attributes:
         vocab_size: Number of entries of the vocabulary, V.
@@ -119,7 +119,7 @@ class BertConfig:
 
     @classmethod
     def named(cls, size: str, vocab_size: int, **changes: Any) -> "BertConfig":
-        """Returns the config of a released size; `type_vocab_size` is 2, as released.
+        """Returns the config of a released model size, with 2 segment types.
 
         Args:
             size: A key of `SIZES`.
@@ -144,7 +144,7 @@ class BertConfig:
     def from_dict(cls, values: Mapping[str, Any], source: str = "") -> "BertConfig":
         """Creates a config from the keys of a `bert_config.json`.
 
-        Unknown keys go to `extra`, and may be null.
+        Keys that are not fields are stored in `extra`. Their values may be null.
 
         Args:
             values: The keys and values.
@@ -169,7 +169,7 @@ class BertConfig:
         return cls(**check(known, rules, "the config", required=True), extra=extra)
 
     def check_length(self, max_seq_length: int) -> None:
-        """Checks that the model has enough positions for sequences of a length.
+        """Checks that the model has positions for sequences of `max_seq_length` tokens.
 
         Raises:
             InputError: `max_seq_length` exceeds `max_position_embeddings`.
@@ -184,8 +184,8 @@ class BertConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns the keys and values of a `bert_config.json`.
 
-        Keys that are not in released files are included only if the value is not the
-        default.
+        `attention` and `layer_norm_eps`, which released files do not have, are included
+        only if the value is not the default.
         """
         values = {
             field.name: getattr(self, field.name)

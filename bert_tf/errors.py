@@ -1,4 +1,4 @@
-"""The exceptions that callers handle, their messages, and the checks of configs."""
+"""The exceptions that callers handle, helpers for their messages, and checks of configs."""
 
 import dataclasses
 import os
@@ -21,7 +21,7 @@ class InputError(ValueError):
     reports it with a traceback.
 
     Args:
-        message: The message. Characters that cannot be seen become escapes.
+        message: The message. Invisible characters in it are replaced by escapes.
     """
 
     def __init__(self, message: str) -> None:
@@ -36,7 +36,7 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
 
     Args:
         signal_number: The number of the signal, such as 2 for SIGINT.
-        step: The number of steps done.
+        step: The number of training steps done.
         overwrite: Whether the run has replaced an earlier run, because its folder was
             created with overwrite=True. Resuming needs a folder with overwrite=False.
 
@@ -62,7 +62,7 @@ class TrainingInterrupted(Exception):  # noqa: N818 it is not an error
 
 
 def plain(value: Any) -> Any:
-    """Returns paths as str and NumPy values as Python values, also in lists and dicts."""
+    """Converts paths to str and NumPy values to Python values, also inside lists and dicts."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "tolist"):  # a number or an array of NumPy
@@ -75,13 +75,13 @@ def plain(value: Any) -> Any:
 
 
 def store_plain_values(config: Any) -> None:
-    """Replaces the values of a config, a frozen dataclass, by their `plain` form."""
+    """Converts each field of a config, which is a frozen dataclass, by `plain`, in place."""
     for field in dataclasses.fields(config):
         object.__setattr__(config, field.name, plain(getattr(config, field.name)))
 
 
 def check_at_least(minimum: int, config: Any, *names: str) -> None:
-    """Checks that fields of a config are at least `minimum`, and fit into int32."""
+    """Checks that the named fields of a config are at least `minimum`, and fit into int32."""
     for name in names:
         value = getattr(config, name)
         if not value >= minimum:
@@ -93,20 +93,20 @@ def check_at_least(minimum: int, config: Any, *names: str) -> None:
 
 
 def check_positive(config: Any, *names: str) -> None:
-    """Checks that fields of a config are above 0, and not NaN."""
+    """Checks that the named fields of a config are above 0, and not NaN."""
     for name in names:
         positive(name, getattr(config, name))
 
 
 def positive(name: str, value: float) -> float:
-    """Returns the value of a parameter, which must be above 0 and not NaN."""
+    """Returns a value as float; raises `InputError` unless it is above 0, and not NaN."""
     if not value > 0:
         raise InputError(f"{name} must be above 0. Received: {value}.")
     return float(value)
 
 
 def check_between(minimum: float, maximum: float, config: Any, *names: str) -> None:
-    """Checks that fields of a config are in [minimum, maximum]."""
+    """Checks that the named fields of a config are in [minimum, maximum]."""
     for name in names:
         value = getattr(config, name)
         if not minimum <= value <= maximum:
@@ -123,7 +123,7 @@ def check_choice(choices: Collection[str], name: str, value: str) -> None:
 
 
 def check_choices(config: Any) -> None:
-    """Checks that options of a config have one of their choices, or None."""
+    """Checks that each option of a config that has choices is one of them, or None."""
     for field in dataclasses.fields(config):
         choices, value = field.metadata.get("choices"), getattr(config, field.name)
         if choices and value is not None:
@@ -131,7 +131,7 @@ def check_choices(config: Any) -> None:
 
 
 def check_label_names(labels: Sequence[str], source: str) -> None:
-    """Checks that labels differ and can stand in a line of a file of predictions."""
+    """Checks that labels are all different, not blank, and have no tabs and no line ends."""
     seen: set[str] = set()
     for number, label in enumerate(labels):
         is_one_line = (
@@ -146,16 +146,16 @@ def check_label_names(labels: Sequence[str], source: str) -> None:
 
 
 def plain_message(error: Any) -> str:
-    """Returns the message of a `tf.errors.OpError` without nodes and call stack."""
+    """Returns the message of a `tf.errors.OpError` without graph nodes and call stack."""
     message = error.message.split("\n\t [[")[0].split("\n\n")[-1]
     return message.split("}} ")[-1].split(" [Op:")[0]
 
 
 def visible(text: str) -> str:
-    r"""Returns a text with control and format characters as escapes, such as \r.
+    r"""Replaces the control and format characters of a text by escapes, such as \r.
 
-    Line ends and tabs stay, and U+200C and U+200D between letters, whose form they
-    change.
+    Line feeds and tabs are kept. U+200C and U+200D are kept between two letters, whose
+    form they change.
     """
     category = unicodedata.category
     shown = []
@@ -169,6 +169,6 @@ def visible(text: str) -> str:
 
 
 def shortened(names: Sequence[str], limit: int) -> str:
-    """Returns the first names, separated by commas, and the number of the others."""
+    """Returns the first `limit` names, separated by commas, and the number of further names."""
     more = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")

@@ -8,8 +8,8 @@ from bert_tf.errors import InputError, check_between, check_choice, store_plain_
 from bert_tf.options import documented, option
 
 HEADS = ("linear", "bilstm")
-# The rows of table 7 of the paper: their hidden states among the embeddings, with the
-# number 0, and the outputs of the L blocks, with the numbers 1 to L.
+# For each row of table 7 of the paper, the hidden states that it uses: number 0 is the
+# embeddings, and the numbers 1 to L are the outputs of the L blocks.
 _LAST_FOUR = slice(-4, None)
 _STATES = {
     "embeddings": slice(1),
@@ -20,7 +20,7 @@ _STATES = {
     "weighted_sum_all": slice(1, None),
 }
 FEATURE_LAYERS = tuple(_STATES)
-# Ten times the sizes of the paper. Far larger layers end in an error of the memory.
+# Ten times the sizes of the paper. Far larger layers would run out of memory.
 _MAX_LSTM_LAYERS = 20
 _MAX_LSTM_SIZE = 8192
 
@@ -74,12 +74,12 @@ class HeadConfig:
 
     @property
     def is_default(self) -> bool:
-        """Whether the output layer follows the encoder, as in google-research/bert."""
+        """Whether the output layer directly follows the encoder, as in google-research/bert."""
         return self.kind == "linear" and self.feature_layers is None
 
     @property
     def sums_layers(self) -> bool:
-        """Whether the head has a learned weight for each hidden state."""
+        """Whether the head computes a sum of hidden states with learned weights."""
         return str(self.feature_layers).startswith("weighted_sum")
 
     def states(self, num_hidden_layers: int) -> tuple[int, ...]:
@@ -89,7 +89,7 @@ class HeadConfig:
             num_hidden_layers: The number of Transformer blocks, L.
 
         Returns:
-            0 for the embeddings, i for the output of block i of 1 to L.
+            0 for the embeddings, and i for the output of block i, from 1 to L.
 
         Raises:
             InputError: The model has too few blocks.
@@ -113,7 +113,7 @@ class HeadConfig:
         return f"{self.lstm_layers} BiLSTM layers of size {self.lstm_size}{layers}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the settings of the model as JSON values; {} for the default head."""
+        """Returns the settings of this head as JSON values; {} for the default head."""
         names = ["lstm_layers", "lstm_size"] if self.kind == "bilstm" else []
         values = {"kind": self.kind, **{name: getattr(self, name) for name in names}}
         if self.feature_layers:
@@ -122,7 +122,7 @@ class HeadConfig:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any] | None) -> "HeadConfig":
-        """Returns the settings that `to_dict` returned.
+        """Creates a config from a result of `to_dict`.
 
         None and {} give the default head.
 

@@ -1,4 +1,4 @@
-"""Imports the packages of the extras of bert-tf, such as `[onnx]`, without telemetry."""
+"""Imports packages that extras of bert-tf, such as `[onnx]`, install, without telemetry."""
 
 import importlib
 import os
@@ -9,14 +9,14 @@ from bert_tf.errors import InputError
 
 
 def import_package(module: str, extra: str, user: str) -> Any:
-    """Returns a module, such as "pyarrow.parquet", of a package that an extra installs.
+    """Imports and returns `module`, such as "pyarrow.parquet", which `extra` installs.
 
     ONNX Runtime since 1.29 and OpenVINO send events to their makers, with an identifier
-    that they keep in the home folder. This is switched off, unless the user has set
-    ORT_DISABLE_TELEMETRY or imported the package openvino_telemetry before.
+    that they keep in the home folder. This function turns that off, unless the user has
+    set ORT_DISABLE_TELEMETRY or already imported the package openvino_telemetry.
 
-    An `InputError`, whose message starts with `user` (what needs the package), tells
-    how to install a missing package, or why the package cannot be imported.
+    If the import fails, raises `InputError`. The message starts with `user`, which says
+    what needs the package, and tells the reason and how to install the package.
     """
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     # OpenVINO works without this package; the import of None fails.

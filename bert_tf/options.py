@@ -1,4 +1,4 @@
-"""Options: the fields of configs, with the texts of `--help` and of the documentation."""
+"""Options: fields of config dataclasses, with their texts for `--help` and docstrings."""
 
 import dataclasses
 import inspect
@@ -18,13 +18,13 @@ def option(
     flag: str | None = None,
     is_path: bool = False,
 ) -> Any:
-    """Returns a field of a dataclass.
+    """Returns a dataclass field for an option, with its description and its flag.
 
     Args:
-        default: The default; `dataclasses.MISSING` if there is none.
-        text: The description; a name in back quotes is that of another option.
-        choices: The allowed values; () for any.
-        flag: The name of the flag, if it is not that of the field.
+        default: The default; `dataclasses.MISSING` if the option has no default.
+        text: The description; a name in back quotes refers to another option.
+        choices: The allowed values; () allows any value.
+        flag: The name of the command-line flag; None if it is the name of the field.
         is_path: Whether the value is a path, or a comma list of paths.
     """
     metadata = {"text": text, "choices": choices, "is_path": is_path}
@@ -49,7 +49,7 @@ def documented(config_class: _Config) -> _Config:
     ]
     attributes = "\n".join(["Attributes:", *entries])
 
-    # After the purpose, and before the errors and the source.
+    # The attributes come after the purpose, and before the errors and the source.
     sections = (inspect.getdoc(config_class) or "").split("\n\n")
     titles = ("Raises:", "Source:")
     place = next(

@@ -46,7 +46,7 @@ Model = TypeVar("Model", bound=BertEncoder | BertTaskModel)
 
 @dataclasses.dataclass(frozen=True)
 class Pretrained:
-    """The architecture, the tokenizer, the weights and the facts of a pretrained model.
+    """A pretrained model: its architecture, tokenizer, weights and further facts.
 
     `load` creates objects of this class.
 
@@ -70,12 +70,12 @@ class Pretrained:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The other facts that the checkpoint states.
+        """Further information about the checkpoint, such as its path and its labels.
 
         The keys `source` (the path), `dialect` (a key of `conversion.DIALECTS`) and
-        `global_step` (int, or None if unknown) always exist unless the weights are
-        random. Further keys are those of the checkpoint, such as `labels` (list of
-        str), `pair` (bool) and `max_seq_length` (int).
+        `global_step` (int, or None if unknown) always exist. Further keys depend on the
+        checkpoint, such as `labels` (list of str), `pair` (bool) and `max_seq_length`
+        (int). If the weights are random, the dict is empty.
         """
         contents = self.contents
         if contents is None:
@@ -89,9 +89,10 @@ class Pretrained:
 
     @property
     def has_vocabulary(self) -> bool:
-        """Whether there is a vocabulary.
+        """Whether `vocab_file` was given or the checkpoint has a vocabulary.
 
-        If there is none, `tokenizer` raises an error.
+        True also if the checkpoint's tokenizer is not supported, so that `tokenizer`
+        raises an error about it.
         """
         contents = self.contents
         return bool(
@@ -105,8 +106,8 @@ class Pretrained:
 
         Raises:
             InputError: The vocabulary is unknown or not valid, the vocabulary or the
-                casing does not match the model, or a Hugging Face tokenizer has
-                unsupported settings.
+                casing does not match the model, or the checkpoint has a Hugging Face
+                tokenizer with unsupported settings.
         """
         contents = self.contents or CheckpointContents("random weights", "", {})
         if not self.vocab_file and contents.vocabulary_for_tokenizer() is None:
@@ -153,9 +154,9 @@ class Pretrained:
         """Sets the weights of a model for fine-tuning, and logs the origin of its head.
 
         The head consists of all weights whose names do not start with "bert/". By
-        default, it is that of the checkpoint only if the checkpoint is of the same task
-        with the same labels in the same order, and the same `task_type` and `pair`.
-        Otherwise, it keeps its random initial weights, even if the shapes agree.
+        default, the head of the checkpoint is used only if the checkpoint has the same
+        task, the same labels in the same order, and the same `task_type` and `pair`. If
+        not, the head keeps its random initial weights, even if the shapes agree.
 
         Args:
             model: A model with a head, with the architecture `config`.
@@ -167,13 +168,13 @@ class Pretrained:
 
         Returns:
             The names of the assigned, missing, unused and unknown tensors. The weights
-            of a random head are missing.
+            of a random head are among the missing ones.
 
         Raises:
             InputError: There is no checkpoint, a shape of the encoder differs, the
                 checkpoint lacks a part of the encoder, or `init_head` is True and the
-                checkpoint has no head of this kind, or one with another task type,
-                other labels or shapes, or for single texts instead of pairs or the
+                checkpoint has no head of this kind, or its head has another task type,
+                other labels or shapes, or is for pairs instead of single texts or the
                 reverse.
         """
         contents = self._require_contents()
@@ -189,7 +190,7 @@ class Pretrained:
         return report
 
     def with_layers(self, layers: Sequence[int]) -> "Pretrained":
-        """Returns the model with some of the blocks.
+        """Returns the pretrained model with only the given blocks, in this order.
 
         See `CheckpointContents.with_layers`.
         """
@@ -199,11 +200,12 @@ class Pretrained:
         )
 
     def check_task(self, facts: Mapping[str, Any], parameter: str) -> None:
-        """Checks that the checkpoint, which a parameter names, has the facts of a task.
+        """Checks that the checkpoint was trained for a task with the given facts.
 
         Raises:
-            InputError: It has another task type, other labels or other layers of the
-                head.
+            InputError: The checkpoint has another task type, other labels or other
+                layers of the head, or is for pairs instead of single texts or the
+                reverse. The message names `parameter`, which gave the checkpoint.
         """
         contents = self._require_contents()
         if difference := difference_of_facts(contents, facts):
@@ -240,7 +242,7 @@ class Pretrained:
         if "num_labels" in parameters and "num_labels" not in arguments:
             arguments["num_labels"] = self._num_labels(model_class)
 
-        # The layers of a head for another kind of task are of no use.
+        # The layers of the head are copied only from a head for the same kind of task.
         if OUTPUT_LAYERS.get(model_class.__name__) in self.weights:
             arguments.setdefault("head", HeadConfig.from_dict(self.facts.get("head")))
 
@@ -259,7 +261,7 @@ class Pretrained:
         return model
 
     def _num_labels(self, model_class: type) -> int:
-        """Returns the number of outputs of the head for a class of models."""
+        """Returns the number of outputs of the checkpoint's head for a model class."""
         name = HEADS_WITH_LABELS.get(model_class.__name__, "")
         head = self.weights.get(name)
         if head is None and self.contents is not None:
@@ -284,7 +286,7 @@ def load(
     vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
 ) -> Pretrained:
-    """Reads a pretrained model of any dialect, or a model that Keras saved.
+    """Reads a pretrained model of any dialect (format), or a model that Keras saved.
 
     Example:
         checkpoint = bert_tf.load("uncased_L-12_H-768_A-12.zip")
@@ -300,21 +302,21 @@ def load(
             necessary.
         bert_config_file: The architecture: a bert_config.json, or a key of
             `config.SIZES` such as "tiny" for a released size with as many entries as
-            `vocab_file`. Default: that of the checkpoint.
-        vocab_file: The vocabulary. Default: that of the checkpoint.
+            `vocab_file`. Default: the architecture of the checkpoint.
+        vocab_file: The vocabulary. Default: the vocabulary of the checkpoint.
         do_lower_case: Whether the tokenizer lower-cases text and removes accents.
-            Default: the casing of the checkpoint if it is known, else that of the
+            Default: the casing of the checkpoint if it is known, else the casing of the
             vocabulary, as in `BertTokenizer`.
 
     Returns:
-        The checkpoint. Its tokenizer is built when it is first used, which raises the
-        errors of the vocabulary. For a `.keras` file that is not one of keras-hub: the
-        Keras model, as `keras.saving.load_model` returns it.
+        A `Pretrained`. Its tokenizer is built at its first use, so an invalid
+        vocabulary raises an error only then. For a `.keras` file that keras-hub did not
+        write: the Keras model that `keras.saving.load_model` returns.
 
     Raises:
         InputError: The checkpoint is missing or cannot be read, or the architecture is
-            unknown or not that of the checkpoint. Or a `.keras` file of another
-            version of Keras cannot be read.
+            unknown or does not fit the checkpoint, or a `.keras` file needs another
+            version of Keras or a class whose module is not imported.
     """
     path = os.fspath(init_checkpoint or "")
     is_keras_file = path.endswith(".keras") and files.is_file(path)
@@ -353,7 +355,10 @@ def read_pretrained(
     vocab_file: Path | None = None,
     do_lower_case: bool | None = None,
 ) -> Pretrained:
-    """Reads a checkpoint as `load` does, but refuses files of Keras."""
+    """Reads a checkpoint as `load` does, but never returns a Keras model.
+
+    A `.keras` file that keras-hub did not write raises `InputError`.
+    """
     contents = read_weights(os.fspath(init_checkpoint)) if init_checkpoint else None
 
     if bert_config_file:
@@ -402,15 +407,15 @@ def save_checkpoint(
             replaced.
         dialect: One of `conversion.WRITABLE_DIALECTS`: "bert-tf" (a weights folder),
             "hugging_face", "keras_hub" or "google".
-        **facts: JSON values to store with the weights. `labels` (list of str) is known
-            to all readers. The default of a fact that exports need, such as `labels`,
-            `max_seq_length` or `embedding` (pooling and normalization), is the value in
-            the checkpoint from which the model was loaded, if it has no head or got its
-            head there. A classifier that `export_model.py` exports needs `labels`, and
-            `pair` (bool) and `max_seq_length` (int) unless they are False and 128;
-            unless it selects one of the labels, `task_type`: "regression" (`labels` is
-            then empty) or "multi_label". Only "bert-tf" stores all facts;
-            "hugging_face" stores `labels`, `task_type`, `embedding`.
+        **facts: JSON values to store with the weights, such as `labels` (list of str).
+            The default of a fact that exports need, such as `labels`, `max_seq_length`
+            or `embedding` (pooling and normalization), is its value in the checkpoint
+            from which the model was loaded, unless the model has a head that is not
+            from this checkpoint. To export a classifier with `export_model.py`, give
+            `labels`; `pair` (bool) if it is not False; `max_seq_length` (int) if it is
+            not 128; and, if the model does not select one of the labels, `task_type`:
+            "regression" (with empty `labels`) or "multi_label". Only "bert-tf" stores
+            all facts; "hugging_face" stores `labels`, `task_type` and `embedding`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.
@@ -421,7 +426,7 @@ def save_checkpoint(
             cannot store the head, or the folder cannot be written or contains other
             files than a checkpoint.
     """
-    # The facts about the head, of which those given replace those of the model.
+    # Given facts replace the facts that the model keeps about its head.
     facts = {**getattr(model, "head_facts", {}), **plain(facts)}
     if facts.get("labels") is not None:
         regression = facts.get("task_type") == "regression"

@@ -1,4 +1,4 @@
-"""Long work: its progress as log lines or a bar, and its execution in threads."""
+"""Reports the progress of long work, as log lines or a bar, and runs work in threads."""
 
 import collections
 import concurrent.futures
@@ -22,7 +22,7 @@ _draws_bars = False
 def draw_bars() -> None:
     """Makes every later `Progress` of this process draw a bar on stderr, not log lines.
 
-    Main programs whose stderr is a terminal call this function; libraries do not draw.
+    Main programs whose stderr is a terminal call this function; libraries must not.
     """
     global _draws_bars
     _draws_bars = True
@@ -33,7 +33,7 @@ class Progress:
     """Context manager that counts completed units of work and reports the count.
 
     A line is logged at level INFO every 10 seconds and at the end, with the rate and
-    the remaining time. After a call of `draw_bars`, a bar shows the same facts instead.
+    the remaining time. After a call of `draw_bars`, a bar shows these numbers instead.
     Nothing is shown if the logger of this module is not enabled for INFO, which is
     Python's default.
 
@@ -42,7 +42,7 @@ class Progress:
         total: The total number of units, or None if unknown.
         unit: Name of a unit, such as "sentences".
         done: The number of units that an earlier run completed.
-        log_end: Whether to log a line at the end, also for work that takes no time.
+        log_end: Whether to log a line at the end, even if the work took little time.
     """
 
     description: str
@@ -65,7 +65,7 @@ class Progress:
             )
 
     def update(self, units: int, note: str = "") -> None:
-        """Adds completed units. The end of the line shows `note`, such as the loss."""
+        """Adds completed units. If a report is due, it ends with `note`, such as the loss."""
         self._count += units
         if self._bar is not None:
             if note:
@@ -78,7 +78,7 @@ class Progress:
     def _log(self, note: str) -> None:
         secs = max(time.monotonic() - self._start, 1e-9)
         rate = (self._count - self.done) / secs
-        # In less time, the count of units measures nothing.
+        # After less time, the rate is too inexact to show.
         speed = f", {rate:,.1f} {self.unit}/s" if secs >= _MIN_SECS_OF_RATE else ""
         share = left = ""
         if self.total is not None:
@@ -103,7 +103,7 @@ def map_in_order(
     items: Iterable[Item],
     threads: int = os.cpu_count() or 1,
 ) -> Iterator[Result]:
-    """Applies a function in several threads, and yields the results in order.
+    """Applies a function in several threads, and yields the results in item order.
 
     At most two items per thread are in memory.
     """

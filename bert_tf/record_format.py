@@ -1,4 +1,4 @@
-"""The table of record features, and the encoder and parser of TFRecord examples.
+"""The features of each kind of record, and the encoder and parser of records.
 
 Shape letters: B batch, S sequence length, P predictions per sequence, C classes or
 choices.
@@ -23,8 +23,8 @@ class Feature:
         dtype: Dtype in the record, "int64" or "float32". "uint16" and "int32" stand for
             a string of packed little-endian numbers, without the zeros at the end.
             `parser` converts all integers to int32.
-        shape: Sizes or shape letters, without the batch dimension; () for one number
-            per record.
+        shape: Sizes or shape letters, without the batch dimension; () for a single
+            number.
         aliases: Keys of the same feature in record files of other programs.
     """
 
@@ -70,7 +70,8 @@ PRETRAINING = (
         "next_sentence_labels", "int64", ("1",), "0 = B follows A, 1 = B is random"
     ),
 )
-# The bits of the key are those of an unsigned number.
+# Features of a record without masks, which are drawn while a model trains. `row_key` is
+# an unsigned number, whose bits are stored as int64.
 UNMASKED = (
     Feature("lengths", "int64", ("2",), "numbers of tokens in A and in B"),
     PRETRAINING[-1],
@@ -144,19 +145,19 @@ def ids_dtype(vocab_size: int) -> str:
 
 
 def unmasked(vocab_size: int) -> Table:
-    """Returns the features of a record that is masked while a model trains."""
+    """Returns the features of a record without masks, which are drawn while a model trains."""
     dtype = ids_dtype(vocab_size)
     ids = Feature(f"ids_{dtype}", dtype, ("S",), "[CLS] A [SEP] B [SEP], then 0")
     return (ids, *UNMASKED)
 
 
 def is_unmasked(record: bytes) -> bool:
-    """Returns whether a record has the features of `unmasked`."""
+    """Returns whether a serialized record has no masks, as `unmasked` describes it."""
     return UNMASKED[-1].name in (values_in(record) or {})
 
 
 def unmasked_lengths(values: Mapping[str, Any]) -> Any:
-    """Returns the numbers of tokens, with [CLS] and [SEP], of unmasked records: [B]."""
+    """Returns the number of tokens, with [CLS] and [SEP], of each unmasked record: [B]."""
     import tensorflow as tf
 
     lengths = values["lengths"]
@@ -179,7 +180,7 @@ def encode(columns: Mapping[str, np.ndarray], table: Table) -> list[bytes]:
 
 
 def shape_of(feature: Feature, sizes: Sizes) -> list[int]:
-    """Returns the shape of a feature of one record."""
+    """Returns the shape of a feature in one record, with `sizes` in place of shape letters."""
     return [int(sizes.get(letter, letter)) for letter in feature.shape]
 
 
@@ -193,7 +194,7 @@ def parser(
 
     Args:
         sizes: Size by shape letter, such as {"S": 128, "P": 20}.
-        names: For each feature name the key in the files, as `names_in` returns them.
+        names: The key in the files for each feature name, as `names_in` returns them.
             By default, the keys are the feature names.
         keep_int64: Whether to return int64 instead of int32, for checks of values that
             int32 cannot represent.
@@ -231,7 +232,7 @@ def parser(
 
 
 def to_int32(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts the int64 tensors among the parsed features to int32."""
+    """Returns the parsed features, with int64 tensors converted to int32."""
     import tensorflow as tf
 
     return {
@@ -240,7 +241,7 @@ def to_int32(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def values_in(record: bytes) -> Any:
-    """Returns the features of a serialized `tf.train.Example` by key, or None if it is not one."""
+    """Returns the features in a record by key; None if it is not a `tf.train.Example`."""
     import tensorflow as tf
 
     try:
@@ -250,7 +251,7 @@ def values_in(record: bytes) -> Any:
 
 
 def names_in(example: bytes, table: Table, sizes: Sizes, path: str) -> dict[str, str]:
-    """Checks one example of a file, and returns the key of each feature in this file.
+    """Checks an example of a file, and returns for each feature its key in the file.
 
     Raises:
         InputError: A feature of the table is missing, or its length differs from

@@ -1,13 +1,14 @@
-"""`TaskFacts`: what is saved about a task with the weights, and compared later."""
+"""`TaskFacts`: facts about a task that are saved with the weights, and compared later."""
 
 import dataclasses
 from typing import Any
 
 from bert_tf.head_config import HeadConfig
 
-# The metadata of a field whose value may differ between the training and the use of a
-# model. Records depend on a setting, and not on a decision. Weights do not depend on
-# the room in records.
+# The metadata of fields whose value may differ between the training and the use of a
+# model. Records and weights depend on a SETTING, such as a window length, but not on a
+# DECISION, such as a threshold. Only records depend on ROOM, such as the number of
+# choices for which they have room.
 SETTING, DECISION, ROOM = {"use": "setting"}, {"use": "decision"}, {"use": "room"}
 
 
@@ -15,13 +16,14 @@ SETTING, DECISION, ROOM = {"use": "setting"}, {"use": "decision"}, {"use": "room
 class TaskFacts:
     """Facts about a task, as JSON values. A task with further facts has a subclass.
 
-    A field with the metadata `SETTING`, `DECISION` or `ROOM` may have another value
-    when the trained model is used. All other fields must be equal then, except for
-    `task`. Records do not depend on a `HeadConfig`. Fields whose value is None are
-    omitted.
+    When a trained model is used for a task, some fields may have other values than in
+    training: `task`, and fields with the metadata `SETTING` (of the examples),
+    `DECISION` (about predictions or metrics) or `ROOM` (for choices in a record). All
+    other fields must be equal. Records do not depend on fields that are a `HeadConfig`.
+    The methods omit fields whose value is None.
 
     Attributes:
-        task_type: "classification", "span" or any other text.
+        task_type: "classification", "span" or another type.
         labels: The labels in the order of the model's outputs; None for a task without
             labels.
     """
@@ -35,7 +37,7 @@ class TaskFacts:
         return self._values(())
 
     def of_run(self) -> dict[str, Any]:
-        """Returns the facts on which the weights depend."""
+        """Returns the facts on which the trained weights depend."""
         return self._values(("decision", "room"))
 
     def of_records(self) -> dict[str, Any]:
@@ -43,7 +45,7 @@ class TaskFacts:
         return self._values(("decision", "head"))
 
     def of_model(self) -> dict[str, Any]:
-        """Returns the facts in which a model must agree with the task that uses it."""
+        """Returns the facts that a trained model and the task that uses it must share."""
         values = self._values(("decision", "setting", "room"))
         return {name: value for name, value in values.items() if name != "task"}
 

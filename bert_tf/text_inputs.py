@@ -1,4 +1,4 @@
-"""`TextInputs`: a Keras layer from texts to the inputs of the models."""
+"""`TextInputs`: a Keras layer that converts texts to the inputs of the models."""
 
 from typing import Any
 
@@ -36,12 +36,12 @@ class TextInputs(keras.layers.Layer):
         `input_ids`, `input_mask` and `segment_ids`, int32 [B, S], as
         `BertTokenizer.encode` returns them.
 
-    With JAX and PyTorch, whose models have no strings, call the layer on texts, also in
-    `tf.data.Dataset.map`, and the model on the result.
+    With JAX or PyTorch, a model cannot take strings. Call the layer outside of the
+    model, for example in `tf.data.Dataset.map`, and call the model on the result.
 
     Raises:
-        InputError: `seq_length` leaves no place for the special tokens, or the texts
-            have another shape.
+        InputError: `seq_length` is too short for the special tokens, or the texts have
+            another shape.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class TextInputs(keras.layers.Layer):
         self.seq_length = plain(seq_length)
 
     def call(self, texts: Any) -> dict[str, Any]:
-        """Returns the inputs of the models for texts or pairs of texts."""
+        """Converts texts or pairs of texts to the inputs of the models."""
         pair = texts if _is_pair(texts) else (texts, None)
         return self.tokenizer.encode(*pair, seq_length=self.seq_length)
 
     def compute_output_spec(self, texts: Any) -> dict[str, Any]:
-        """Returns the names, shapes and dtypes of the inputs of the models."""
+        """Returns the names, shapes and dtypes of the tensors that `call` returns."""
         shape = (texts[0] if _is_pair(texts) else texts).shape
         if len(shape) != 1:
             raise InputError(
@@ -73,7 +73,7 @@ class TextInputs(keras.layers.Layer):
         }
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the vocabulary and the settings, for `.keras` files."""
+        """Returns the vocabulary and the settings, to store them in `.keras` files."""
         return {
             **super().get_config(),
             **{name: getattr(self.tokenizer, name) for name in _OF_TOKENIZER},
@@ -82,12 +82,12 @@ class TextInputs(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "TextInputs":
-        """Builds the layer from `get_config`."""
+        """Builds the layer from a result of `get_config`."""
         settings = [config.pop(name) for name in _OF_TOKENIZER]
         return cls(BertTokenizer(*settings), **config)
 
 
 def _is_pair(texts: Any) -> bool:
-    """Whether the texts are two tensors, and not a list of strings."""
+    """Whether `texts` is a pair of text tensors, and not a list of two strings."""
     is_sequence = isinstance(texts, (tuple, list)) and len(texts) == 2
     return is_sequence and not isinstance(texts[0], (str, bytes))

@@ -1,4 +1,4 @@
-"""Opens data sets of tensorflow-datasets, whose errors become an `InputError`."""
+"""Opens data sets of tensorflow-datasets, and converts its errors to `InputError`."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ _MAX_REASON = 200
 def open_builder(name: str, data_dir: Path | None, prepare: bool = False) -> Any:
     """Returns the `tfds.core.DatasetBuilder` of a data set, such as "glue/mrpc".
 
-    A `data_dir` of None or "" is the default of tensorflow-datasets. With `prepare`,
-    the data set is downloaded and prepared if needed.
+    A `data_dir` of None or "" means the default folder of tensorflow-datasets. If
+    `prepare` is true, the data set is downloaded and prepared if needed.
     """
     import tensorflow_datasets as tfds
 
@@ -19,7 +19,7 @@ def open_builder(name: str, data_dir: Path | None, prepare: bool = False) -> Any
         builder = tfds.builder(name, data_dir=data_dir or None)
         if prepare:
             builder.download_and_prepare()
-    except Exception as error:  # of the code of the data set, or of the network
+    except Exception as error:  # raised by the data set, or by the network
         # Only the first line of the message, because the other lines list all data
         # sets.
         reason = str(error).strip().split("\n")[0][:_MAX_REASON]

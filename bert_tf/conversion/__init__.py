@@ -2,19 +2,19 @@
 
 Read in this order:
 
-1. `weight_names` is the table of the names of weights, also of the Model Garden.
-   `checkpoint_contents` is what a checkpoint of any dialect contains;
-   `weight_assignment` copies it to a model.
+1. `weight_names` is the table of the names of weights in several dialects.
+   `checkpoint_contents` defines the contents of a checkpoint of any dialect;
+   `weight_assignment` copies the weights to a model.
 2. Each dialect of `storage.checkpoint_dialects.DIALECTS` has a module: `weights_folder`;
    `hugging_face`, with `hugging_face_weights` (and `pytorch_file`),
    `hugging_face_tokenizer` and `sentence_transformers`; `google`, `model_garden` and
-   `tensorflow_hub`, which read files by `tensorflow_checkpoint`; `keras_hub`, which
-   reads and writes files by `hdf5`.
+   `tensorflow_hub`, which read files through `tensorflow_checkpoint`; `keras_hub`,
+   which reads and writes files through `hdf5`.
 3. `reader` reads a folder, a .zip file or the Hugging Face hub; `writer` writes and
    converts checkpoints.
 4. `checkpoint_vocabulary` checks a vocabulary that the user gives, `new_words` adds
-   words to that of a checkpoint, and `head_choice` decides whether a model gets the
-   head of a checkpoint.
+   words to the vocabulary of a checkpoint, and `head_choice` decides whether a model
+   gets the head of a checkpoint.
 """
 
 from bert_tf.conversion.checkpoint_contents import CheckpointContents

@@ -15,7 +15,7 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError, shortened
 
-ENCODER = "bert/"  # the names of its weights start with this
+ENCODER = "bert/"  # the names of the weights of the encoder start with this
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,24 +26,24 @@ class CheckpointContents:
         dialect: A key of `DIALECTS`.
         arrays: The weights as float32 arrays, by google-research/bert name.
         vocabulary: The tokens in order of their ids, or None if the checkpoint has no
-            vocabulary or a `tokenizer_problem`.
+            vocabulary, or if there is a `tokenizer_problem`.
         do_lower_case: Whether the tokenizer lower-cases text; None if this is unknown.
         facts: Further information from the checkpoint, such as `labels`.
         unknown: Names of the tensors in the checkpoint that are not BERT weights.
-        slots: Adam's two moments of each weight, by `<name>/adam_m` and
-            `<name>/adam_v`. Empty if they were not requested.
+        slots: Adam's two moments of each weight, with the keys `<name>/adam_m` and
+            `<name>/adam_v`. Empty if the caller did not request them.
         global_step: Number of training steps (weight updates), or None if unknown.
         tokenizer_problem: The settings of the checkpoint's tokenizer that
             `BertTokenizer` does not support, or "".
-        classifier: The head `classifier` by Hugging Face name, if the checkpoint does
-            not tell whether it classifies texts, tokens or choices (for the Model
-            Garden: texts or tokens, or predicts spans). Otherwise, this dict is empty,
-            and the head is in `arrays`.
-        tied_masked_lm: Whether the output layer of the masked LM is the word
-            embeddings, as in all models of bert-tf. If false, `arrays` contains the
-            other weights of the masked-LM head.
-        notes: How models of bert-tf with these contents differ from those of the
-            program that wrote the checkpoint, for the user.
+        classifier: The weights of a head of unknown kind, by Hugging Face name: the
+            checkpoint does not tell whether the head classifies texts, tokens or
+            choices (Model Garden: classifies texts or tokens, or predicts spans). Empty
+            if the kind of the head is known; `arrays` then contains the head.
+        tied_masked_lm: Whether the output weights of the masked LM are the word
+            embeddings, as in all models of bert-tf. If they are not, `arrays` contains
+            the masked-LM head without its output weights.
+        notes: Sentences for the user, which tell how a model of bert-tf with these
+            contents differs from the model of the program that wrote the checkpoint.
     """
 
     source: str
@@ -66,8 +66,8 @@ class CheckpointContents:
     def vocabulary_for_tokenizer(self) -> list[str] | None:
         """Returns the vocabulary, or None if the checkpoint has no vocabulary.
 
-        If the checkpoint's tokenizer gives other ids than `BertTokenizer`, this raises
-        `InputError`.
+        Raises `InputError` if the checkpoint's tokenizer gives other ids than
+        `BertTokenizer`.
         """
         if self.vocabulary is None and self.tokenizer_problem:
             raise InputError(
@@ -88,7 +88,7 @@ class CheckpointContents:
         return self.config
 
     def sha256(self) -> str:
-        """Returns the SHA-256 of all weights, which is the same in all dialects."""
+        """Returns the SHA-256 of all weights, which does not depend on the dialect."""
         digest = hashlib.sha256()
         for name, array in sorted({**self.arrays, **self.classifier}.items()):
             digest.update(name.encode())
@@ -96,10 +96,10 @@ class CheckpointContents:
         return digest.hexdigest()
 
     def with_layers(self, layers: Sequence[int]) -> "CheckpointContents":
-        """Returns the contents with the given blocks, in this order, and without slots.
+        """Returns the contents with only the given Transformer blocks, without slots.
 
-        The blocks are counted from 0. All other weights, such as embeddings, pooler and
-        heads, are the same arrays.
+        `layers` are block numbers, from 0, in the new order. All other weights, such as
+        embeddings, pooler and heads, are unchanged.
         """
         config = self.require_config()
         if missing := [block for block in layers if block >= config.num_hidden_layers]:
@@ -139,10 +139,10 @@ class CheckpointContents:
 
 
 def to_float32(array: np.ndarray) -> np.ndarray:
-    """Returns floating-point numbers as float32, and other values unchanged.
+    """Converts a floating-point array to float32; returns any other array unchanged.
 
-    A number that is too large for float32 becomes infinite, and `check_weights` refuses
-    it.
+    A number that is too large for float32 becomes infinite, and `check_weights` raises
+    an error.
     """
     if not tf.as_dtype(array.dtype).is_floating:
         return array

@@ -1,4 +1,4 @@
-"""Checks a vocabulary and a casing from the user against those of a checkpoint."""
+"""Checks a vocabulary and a casing (`do_lower_case`) from the user against a checkpoint."""
 
 import dataclasses
 import logging
@@ -24,12 +24,12 @@ def with_tokenizer(
 ) -> CheckpointContents:
     """Returns the contents with the given vocabulary and casing, after checks.
 
-    Without `vocab_file`, the vocabulary is that of the checkpoint. Without
-    `do_lower_case`, the casing is that of the checkpoint or of `vocab_file`.
+    If `vocab_file` is None, the vocabulary of the checkpoint is kept. If
+    `do_lower_case` is None, the casing is that of the checkpoint or of `vocab_file`.
 
     Raises:
         InputError: The vocabulary is not valid or does not match the model, or
-            vocabulary or casing differ from those of the checkpoint.
+            the vocabulary or the casing differs from that of the checkpoint.
     """
     vocabulary = contents.vocabulary
     source = f"the vocabulary of {contents.source}"
@@ -38,7 +38,7 @@ def with_tokenizer(
     if vocab_file is not None:
         own, vocabulary = vocabulary, load_vocabulary(vocab_file)
         source = vocab_file
-        # A model of bert-tf is used with the vocabulary of its training.
+        # A model of bert-tf must be used with the vocabulary of its training.
         if contents.dialect == "bert-tf" and own and own != vocabulary:
             raise InputError(
                 f"{source} has the SHA-256 {vocabulary_sha256(vocabulary)[:12]}, but "
@@ -49,7 +49,7 @@ def with_tokenizer(
         check_size(vocabulary, size, source)
     elif vocabulary is not None:
         check_vocabulary(vocabulary, source)
-        # A checkpoint with fewer tokens than rows is converted as it is.
+        # The embedding table may have more rows than the vocabulary has tokens.
         if len(vocabulary) > size:
             check_size(vocabulary, size, source)
 
@@ -68,7 +68,7 @@ def with_tokenizer(
 def _casing_of(
     contents: CheckpointContents, vocab_file: str | None, do_lower_case: bool | None
 ) -> bool | None:
-    """Returns the casing from the argument, checkpoint, vocabulary or path; None if unknown."""
+    """Returns `do_lower_case`; if None, the casing of checkpoint, vocabulary or path, if known."""
     known = contents.do_lower_case
     if do_lower_case is None and known is not None:
         return known

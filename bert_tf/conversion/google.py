@@ -20,11 +20,10 @@ from bert_tf.storage.weights import CONFIG_FILE, write_vocabulary_file
 
 SLOTS = ("adam_m", "adam_v")
 STEP = "global_step"
-# the file in which TensorFlow stores the name of the newest checkpoint of the same
-# folder
+# The file in which TensorFlow stores the name of the newest checkpoint of a folder.
 _STATE = "checkpoint"
-# The programs ignore most other values without an error, and then compute a different
-# model.
+# google-research/bert ignores most other values without an error, and then computes a
+# different model.
 SUPPORTED_SETTINGS = {
     "hidden_act": ("gelu", "relu", "tanh", "linear"),
     "attention": ("bidirectional",),

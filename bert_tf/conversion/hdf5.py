@@ -13,11 +13,11 @@ from bert_tf.storage import files
 
 
 def read_arrays(path: str) -> dict[str, np.ndarray]:
-    """Reads all arrays of an HDF5 file by their paths in the file, floats as float32.
+    """Returns all arrays of an HDF5 file by their paths in it, with floats as float32.
 
-    No other file is opened, although HDF5 files may refer to others. Links, arrays that
-    the file does not contain completely and uncompressed, and whole models raise
-    `InputError`.
+    Other files to which the HDF5 file refers are not opened. Raises `InputError` for
+    links, for arrays that are compressed or incomplete, and for a whole model that
+    `model.save` of Keras wrote.
     """
     content = io.BytesIO(files.read_bytes(path))
     links: dict[str, object] = {}
@@ -39,7 +39,7 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
 
 
 def check_is_no_model(path: str) -> None:
-    """Checks that a file is not one that `model.save` of Keras wrote.
+    """Checks that a file is not a whole model that `model.save` of Keras wrote.
 
     A damaged file passes; `read_arrays` reports the damage.
     """
@@ -63,7 +63,7 @@ def _check_is_no_model(path: str, file: h5py.File) -> None:
 
 
 def _check_stored(path: str, name: str, item: h5py.Dataset | None) -> None:
-    """Checks that an array is in the file itself; `item` is None for a link."""
+    """Checks that the file itself contains an array, uncompressed; `item` is None for a link."""
     if item is None or item.external or item.is_virtual:
         reason = "is a link to another place"
     # The stated size of a compressed or incomplete array may be any number.
@@ -86,7 +86,7 @@ def _array(item: h5py.Dataset) -> np.ndarray:
 
 
 def write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
-    """Writes arrays to an HDF5 file, by paths in the file such as `layers/dense/vars/0`."""
+    """Writes arrays to an HDF5 file. The keys are paths in it, such as `layers/dense/vars/0`."""
     content = io.BytesIO()
     with h5py.File(content, "w") as file:
         for name, array in arrays.items():

@@ -1,8 +1,8 @@
-"""The facts about the head of a model, such as its labels, and what they decide.
+"""Checks and compares the facts about the head of a model, such as its labels.
 
 `check_facts` and `check_labels` check facts before they are saved with the weights.
-`choose_head` compares them, and so decides whether a model of a fine-tuning task gets
-the head of a checkpoint.
+`choose_head` compares the facts of a task and of a checkpoint, and so decides whether
+the model of the task gets the head of the checkpoint.
 """
 
 import dataclasses
@@ -29,9 +29,9 @@ def check_labels(
     labels: Sequence[str | int],
     regression: bool = False,
 ) -> list[str]:
-    """Returns labels as a list, after a check that the model has an output for each.
+    """Returns labels as a list, after a check that the model has one output per label.
 
-    With `regression`, the model must have one output, and `labels` must be empty.
+    If `regression` is true, the model must have one output, and `labels` must be empty.
     """
     outputs = getattr(model, "num_labels", None)
     if outputs is None:
@@ -62,7 +62,7 @@ def check_labels(
 
 
 def check_facts(facts: Mapping[str, Any]) -> None:
-    """Checks the facts with which a model would give wrong results without a message."""
+    """Checks facts whose errors would cause wrong results silently: `threshold`, `embedding`."""
     threshold = facts.get("threshold")
     if threshold is not None and not 0 < threshold < 1:
         raise InputError(
@@ -79,7 +79,7 @@ def check_facts(facts: Mapping[str, Any]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class HeadChoice:
-    """The source of the weights of a head.
+    """The decision whether a model gets the head of a checkpoint or a random head.
 
     Attributes:
         from_checkpoint: Whether the head is that of the checkpoint. Otherwise, the head
@@ -109,14 +109,14 @@ def choose_head(
             `labels` (in the order of the model's outputs), `task_type` (by default
             "classification") and `pair` (bool). A fact that the checkpoint does not
             state is not compared, except that a checkpoint of bert-tf without
-            `task_type` is a classifier.
+            `task_type` counts as a classifier.
         init_head: True requires the head of the checkpoint; False gives a random head.
-            None gives the head of the checkpoint if task and facts are equal, and
-            otherwise a random head, even if the shapes agree.
+            None gives the head of the checkpoint if task and facts are equal, and else
+            a random head, even if the shapes agree.
 
     Raises:
-        InputError: `init_head` is True, and the checkpoint has no such head, or its
-            head has other facts (`task` is not compared).
+        InputError: `init_head` is True, and the checkpoint has no head of this kind, or
+            its head has other facts (`task` is not compared).
     """
     if init_head is False:
         return _random("init_head=False was given")
@@ -164,7 +164,7 @@ def _random(reason: str) -> HeadChoice:
 
 
 def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
-    """Returns why the checkpoint is not known to be of the given task, or ""."""
+    """Returns why the checkpoint may be of another task than the given one, or ""."""
     own = contents.facts
     if "task" not in own:
         return "does not state its task (init_head=True uses its head)"
@@ -176,7 +176,7 @@ def _difference_of_task(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
 
 def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
-    """Returns the first difference between the facts of checkpoint and task, or "".
+    """Returns a phrase on the first difference between checkpoint and task, or "".
 
     The fact `task` is not compared.
     """
@@ -210,7 +210,7 @@ def difference_of_facts(contents: CheckpointContents, facts: Mapping[str, Any]) 
 
 
 def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) -> str:
-    """Returns the difference between the layers of two heads, or ""."""
+    """Returns a phrase on the difference between head layers of checkpoint and task, or ""."""
     own, expected = (
         HeadConfig.from_dict(values.get("head")) for values in (contents.facts, facts)
     )
@@ -220,9 +220,9 @@ def _difference_of_head(contents: CheckpointContents, facts: Mapping[str, Any]) 
 def _known_labels(contents: CheckpointContents) -> list[str] | None:
     """Returns the labels of a checkpoint, or None if it does not state them.
 
-    The default names of transformers (LABEL_0 and so on) are no labels; presets of
-    keras-hub have only these. The one output of a regression model of transformers has
-    a name, which is no label either.
+    The default names of transformers (LABEL_0 and so on) do not count as labels. A
+    preset of keras-hub has only these. The name of the single output of a regression
+    model of transformers does not count either.
     """
     labels = contents.facts.get("labels")
     if labels is None:

@@ -139,7 +139,7 @@ def _find_config(folder: str, weights: str) -> str:
         path = find_file(folder, _OLD_CONFIG_FILE)
     if path:
         return path
-    if weights.endswith(".h5"):  # a whole model needs no config, but another format
+    if weights.endswith(".h5"):  # for a whole model, the message is another one
         hdf5.check_is_no_model(weights)
     raise InputError(
         f"There is no file {posixpath.join(folder, CONFIG_FILE)}, which {weights} needs. "
@@ -148,14 +148,14 @@ def _find_config(folder: str, weights: str) -> str:
 
 
 def _classifier_class(architectures: Any) -> str | None:
-    """Returns the class of the head `classifier`, or None if it is ambiguous."""
+    """Returns the transformers class of a model with the head `classifier`; None if unknown."""
     names = [architectures] if isinstance(architectures, str) else architectures or []
     classes = weight_names.CLASSIFIER_HEADS.keys() & set(names)
     return classes.pop() if len(classes) == 1 else None
 
 
 def _num_labels(arrays: Mapping[str, np.ndarray]) -> int:
-    """Returns the number of outputs of a head with labels; 0 if there is none."""
+    """Returns the number of outputs of the head with labels; 0 if there is no such head."""
     names = (*_CLASSIFIER, *weight_names.HEADS_WITH_LABELS.values())
     return next((len(arrays[name]) for name in names if name in arrays), 0)
 
@@ -163,6 +163,7 @@ def _num_labels(arrays: Mapping[str, np.ndarray]) -> int:
 def _read_labels(number: int, values: Mapping[str, Any], path: str) -> list[str]:
     """Returns the labels of a classifier or tagger, or an empty list for other models.
 
+    An output that `id2label` does not name gets the default name, such as LABEL_0:
     transformers does not write `id2label` for two labels with default names.
     """
     names = values.get("id2label") or {}
@@ -194,7 +195,7 @@ def config_from_hugging_face(values: Mapping[str, Any], path: str) -> BertConfig
     A model that is not a BERT, or has parts that google-research/bert does not have,
     raises `InputError`.
     """
-    # Models that bert-tf cannot compute are refused.
+    # Models that bert-tf cannot compute raise an error.
     kind = values.get("model_type") or "bert"
     positions = values.get("position_embedding_type") or "absolute"
     reasons = {
@@ -259,10 +260,10 @@ def _rename_tensors(
 
 
 def _decoder_copies(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the masked-LM decoder's copies of weights, by google-research/bert name.
+    """Returns weights stored under decoder names, by google-research/bert name.
 
-    The decoder of a tied masked LM shares these weights with other layers, so a
-    checkpoint contains one copy or two copies.
+    The decoder of a tied masked LM shares these weights with other layers. A checkpoint
+    contains them under the names of the decoder, of the other layers, or of both.
     """
     names = {
         f"{_DECODER}weight": _WORD_EMBEDDINGS,
@@ -304,9 +305,9 @@ def config_to_hugging_face(
 def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a folder that `from_pretrained` of transformers reads, without slots.
 
-    Of the facts, the labels, the task type of a classifier, and the way to compute the
-    vectors of texts are stored. Returns `folder`, which must be empty. An activation
-    that transformers does not have raises `InputError`.
+    Of the facts, only the labels, the task type of a classifier, and the fact
+    `embedding` (pooling and prompts) are stored. Returns `folder`, which must be empty.
+    An activation that transformers does not have raises `InputError`.
     """
     config = contents.require_config()
     architecture = weight_names.hugging_face_class(
@@ -361,7 +362,7 @@ def _labels_to_write(contents: CheckpointContents) -> list[str]:
 def hugging_face_tensors(
     arrays: Mapping[str, np.ndarray], architecture: str
 ) -> dict[str, np.ndarray]:
-    """Returns the weights with their names in transformers, and the kernels transposed.
+    """Returns the weights with their names in transformers, with transposed kernels.
 
     In `BertModel`, the names of the weights do not start with `bert.`.
     """

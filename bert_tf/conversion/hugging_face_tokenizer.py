@@ -1,4 +1,4 @@
-"""The tokenizer of a Hugging Face folder: vocabulary, casing, unsupported settings.
+"""Reads the tokenizer of a Hugging Face folder, and finds unsupported settings.
 
 `BertTokenizer` has the rules of google-research/bert. The files of a folder may
 describe a tokenizer with other rules, which gives other ids. This module compares the
@@ -76,8 +76,8 @@ def tokenizer_fields(
 ) -> dict[str, Any]:
     """Returns the fields of `CheckpointContents` that describe the tokenizer.
 
-    `vocabulary` is None if there are no tokens, or if `BertTokenizer` cannot give the
-    ids of the folder's tokenizer.
+    The field `vocabulary` is None if there are no tokens, or if `BertTokenizer` would
+    give other ids than the folder's tokenizer.
 
     Args:
         contents: The contents of each file of `FILES`; {} for an absent file.
@@ -126,7 +126,7 @@ def _class_problems(config: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _in_normalizer(serialized: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of `tokenizer.json`, by their names in `tokenizer_config.json`."""
+    """Returns settings in `tokenizer.json`, by their names in `tokenizer_config.json`."""
     normalizer = serialized.get("normalizer") or {}
     return {
         name: normalizer[key]
@@ -174,7 +174,7 @@ def _setting_problems(
 
 
 def _serialized_problems(serialized: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the settings of `tokenizer.json` that no other file can change."""
+    """Yields problems: unsupported settings that only `tokenizer.json` can have."""
     for section, supported in _SUPPORTED.items():
         values = serialized.get(section)
         if not isinstance(values, dict):
@@ -194,7 +194,7 @@ def _serialized_problems(serialized: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _token_problems(contents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Yields the special tokens with other names, and the added tokens."""
+    """Yields problems: special tokens with names unlike those of BERT, and added tokens."""
     config = contents[TOKENIZER_CONFIG_FILE]
     named_in = {TOKENIZER_CONFIG_FILE: config}
     # With this key, transformers ignores the other file.
@@ -258,8 +258,8 @@ def _vocabulary_problems(
             yield f"{vocab} does not hold the ids 0, 1, 2 and so on"
         return
 
-    # The last of equal tokens has their id. `vocab.txt` is read without the white space
-    # around tokens, and no text reaches tokens with such white space.
+    # If a token is repeated, its id is the last one. `vocab.txt` is read without the
+    # white space around tokens, and no text ever becomes a token with such white space.
     ids = (serialized.get("model") or {}).get("vocab")
     tokenizer_ids, expected = (
         {

@@ -19,9 +19,9 @@ from bert_tf.storage.safetensors_format import from_safetensors
 FILES = ("model.safetensors", "pytorch_model.bin", "tf_model.h5")
 _INDEX = ".index.json"
 _SHARD = re.compile(r"-\d{5}-of-\d{5}\.")
-# TensorFlow's names begin with the names of the layer and of the model, which may be
-# any, such as bert/tf_bert_model_1/bert/encoder/layer_._0/output/dense/kernel:0. Those
-# of the heads begin with mlm___cls and nsp___cls.
+# TensorFlow's names begin with the names of the layer and of the model, which vary, as
+# in bert/tf_bert_model_1/bert/encoder/layer_._0/output/dense/kernel:0. The names of
+# heads begin with mlm___cls and nsp___cls.
 _TENSORFLOW = re.compile(r"(?:.*/)?(bert|(?:\w+___)?cls|classifier|qa_outputs)/(.*)")
 # DataParallel, torch.compile, classes of users and peft put these before names.
 _WRAPPERS = re.compile(r"^((module|_orig_mod|model|base_model\.model)\.)+")
@@ -37,9 +37,9 @@ _ENDINGS = {
 def find_weights(path: str) -> str | None:
     """Returns the path of the weights, or of their index if there are several files.
 
-    The path may be a file of weights (.bin, .pt, .pth, .ckpt or .h5) or a folder, of
-    which the first of `FILES` is used. Returns None if there are no weights, or if the
-    .ckpt file is one of TensorFlow.
+    The path may be a file of weights (.bin, .pt, .pth, .ckpt or .h5) or a folder, in
+    which the first existing file of `FILES` is used. Returns None if there are no
+    weights, or if the .ckpt file was written by TensorFlow.
     """
     folder, name = posixpath.split(path)
     if (
@@ -48,7 +48,7 @@ def find_weights(path: str) -> str | None:
         and files.is_file(path)
         and (not name.endswith(".ckpt") or pytorch_file.has_start(path))
     ):
-        # All shards are read.
+        # The path of one shard stands for all shards.
         index = posixpath.join(folder, _SHARD.sub(".", name) + _INDEX)
         return index if _SHARD.search(name) and files.exists(index) else path
     if not gfile.isdir(path):
@@ -71,8 +71,8 @@ def find_weights(path: str) -> str | None:
 def read_tensors(path: str) -> dict[str, np.ndarray]:
     """Reads the weights that `find_weights` found, with the names and axes of PyTorch.
 
-    Floats become float32. Weights with an adapter that is not merged, and an index that
-    names a file in another folder, raise `InputError`.
+    Floats become float32. Raises `InputError` for weights with an unmerged adapter of
+    peft, and for an index that names a missing file or one in another folder.
     """
     folder, name = posixpath.split(path)
     names = [name]
@@ -124,10 +124,10 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
 
 
 def _as_in_pytorch(name: str, array: np.ndarray) -> tuple[str, np.ndarray]:
-    """Returns the name and the axes of a weight in PyTorch.
+    """Returns the name of a weight in PyTorch, and the weight with the axes of PyTorch.
 
-    The name may also be one of TensorFlow or Flax, whose kernels have the shape
-    [in, out].
+    `name` may be a name in PyTorch, TensorFlow or Flax. Kernels of the last two have
+    the shape [in, out].
     """
     if match := _TENSORFLOW.fullmatch(name):
         head, rest = match.groups()

@@ -35,7 +35,7 @@ TASK_FILE = "task.json"
 TASK_WEIGHTS_FILE = "task.weights.h5"
 TOKENIZER_FILE = "tokenizer.json"
 PREPROCESSOR_FILE = "preprocessor.json"
-# The places of the vocabulary in a preset and in a .keras file.
+# The paths of the vocabulary in a preset and in a .keras file.
 _VOCABULARY = "assets/tokenizer/vocabulary.txt"
 _VOCABULARY_OF_TASK = "assets/preprocessor/tokenizer/vocabulary.txt"
 
@@ -47,14 +47,14 @@ _ARGUMENTS = {
     "num_attention_heads": "num_heads",
     "intermediate_size": "intermediate_dim",
     "attention_probs_dropout_prob": "dropout",
-    "hidden_dropout_prob": "dropout",  # is written
+    "hidden_dropout_prob": "dropout",  # this value is written
     "max_position_embeddings": "max_sequence_length",
     "type_vocab_size": "num_segments",
 }
 
-# The layers of keras-hub, by the names of layers, or of weights of layers that have one
-# weight, in google-research/bert. The path of the encoder is that in a model with a
-# head.
+# The paths of layers in keras-hub, by the name of the layer in google-research/bert, or
+# by the name of the weight if the layer has only one. The paths in the encoder are as
+# in a model with a head.
 _BLOCK = "bert/encoder/layer_{i}/"
 _ENCODER = "layers/bert_backbone/"
 _HUB_BLOCK = f"{_ENCODER}layers/transformer_encoder_{{i}}/_"
@@ -91,7 +91,7 @@ SUPPORTED_SETTINGS = {
 
 
 def _rows() -> dict[str, Row]:
-    """Returns the rows of the table of weights by the paths of variables in Keras."""
+    """Returns the rows of `weight_names`, by the paths of the variables in keras-hub."""
     rows = {}
     for row in weight_names.rows():
         layer, _, variable = row.google.rpartition("/")
@@ -132,7 +132,7 @@ def is_model_file(path: str) -> bool:
 
 
 def _is_of_keras_hub(values: Mapping[str, Any]) -> bool:
-    """Whether the description of an object of Keras names a class of keras-hub."""
+    """Whether Keras's description of an object names a class of keras-hub or keras-nlp."""
     return str(values.get("registered_name")).startswith(("keras_hub>", "keras_nlp>"))
 
 
@@ -208,14 +208,14 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
 
 
 def _fields(sizes: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Returns the fields of `BertConfig` for the arguments of a `BertBackbone`."""
+    """Converts the arguments of a `BertBackbone` to fields of `BertConfig`."""
     if missing := [n for n in _ARGUMENTS.values() if n not in {"dropout", *sizes}]:
         raise InputError(f"{path} has no {missing[0]}. Save the model again.")
     return {field: sizes[name] for field, name in _ARGUMENTS.items() if name in sizes}
 
 
 def _read_json(folder: str, name: str) -> dict[str, Any]:
-    """Reads the description of an object of Keras; an absent one has no settings."""
+    """Reads Keras's description of an object; its `config` is {} if there is no such file."""
     values = json_files.read_optional(folder, name)
     return {**values, "config": values.get("config") or {}}
 
@@ -248,7 +248,8 @@ def _normalized(path: str) -> str:
     """Returns a path of a variable in the form that all versions of Keras share.
 
     Keras 2 wrote `_layer_checkpoint_dependencies` for `layers`, and in Keras 3.0 some
-    names of attributes have an underscore. The first of several layers has no number.
+    names of attributes have an underscore. The first encoder layer has no number in
+    Keras, and gets the number 0.
     """
     path = path.replace("_layer_checkpoint_dependencies", "layers")
     return path.replace("/_", "/").replace("_encoder/", "_encoder_0/")
@@ -258,9 +259,9 @@ def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a preset, which `from_preset` of keras-hub reads, to an empty folder.
 
     A classifier becomes a `BertTextClassifier`, which returns logits, and a masked LM a
-    `BertMaskedLM`. Of the facts, only `max_seq_length` is stored, and so no labels. A
-    model without a pooler gets a random one, as a new model of keras-hub. Returns
-    `folder`.
+    `BertMaskedLM`. Of the facts, only `max_seq_length` is stored, so the labels are
+    lost. A model without a pooler gets a random one, as a new model of keras-hub has.
+    Returns `folder`.
     """
     config = contents.require_config()
     head = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
@@ -322,7 +323,7 @@ def _described(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
 def _variables(
     weights: Mapping[str, np.ndarray], config: BertConfig
 ) -> dict[str, np.ndarray]:
-    """Returns the variables of keras-hub, by their paths in a model with a head."""
+    """Converts weights to variables of keras-hub, by their paths in a model with a head."""
     # A BertBackbone has a pooler in any case.
     weights = {**arrays_by_name(BertEncoder(config)), **weights}
     match = weight_names.matcher(

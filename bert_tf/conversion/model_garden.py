@@ -34,10 +34,11 @@ _SAVE_COUNTER = "save_counter"
 
 
 def read(path: str, slots: bool) -> CheckpointContents | None:
-    """Reads an object-based checkpoint without its slots, and config and vocabulary.
+    """Reads an object-based checkpoint without slots, and its config and vocabulary.
 
     Returns None if the path, which may be a prefix, an `.index` file or a folder, holds
-    no object-based checkpoint. One of another model than BERT raises `InputError`.
+    no object-based checkpoint. A checkpoint of another model than BERT raises
+    `InputError`.
     """
     with tensorflow_checkpoint.opened(path) as (prefix, reader):
         if reader is None or not reader.has_tensor(tensorflow_checkpoint.OBJECT_GRAPH):
@@ -54,15 +55,15 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 
 
 def read_weights(prefix: str, reader: Any) -> tuple[CheckpointContents, int]:
-    """Reads the weights with the prefix and reader of `tensorflow_checkpoint.opened`.
+    """Reads the weights, given a result of `tensorflow_checkpoint.opened`.
 
     The keys of the checkpoint are paths through Python objects, and differ between the
     classes of the Model Garden. This function uses the full names of the variables,
     which the checkpoint contains too, and which are the same for all classes.
 
     Returns:
-        The contents without config and vocabulary, and the number of attention heads, 0
-        if there is no attention.
+        The contents without config and vocabulary, and the number of attention heads
+        (0 if there is no attention).
     """
     names = {row.model_garden: row for row in weight_names.rows()}
     names |= {name: Row(google, "") for name, google in _HEADS.items()}
@@ -73,7 +74,7 @@ def read_weights(prefix: str, reader: Any) -> tuple[CheckpointContents, int]:
     heads = 0
     keys = _keys_by_full_name(reader)
     found_at: dict[str, str] = {}
-    # The pooler of a head is read last, and so replaces that of the encoder.
+    # The pooler of a head is read last, so it replaces the pooler of the encoder.
     for full_name in sorted(keys, key=_order_of_poolers):
         row = match(full_name)
         if row is None:
@@ -114,10 +115,11 @@ def read_weights(prefix: str, reader: Any) -> tuple[CheckpointContents, int]:
 
 
 def _order_of_poolers(full_name: str) -> int:
-    """Returns a sort key of variables: poolers of heads are last.
+    """Returns the sort key of a variable, so that poolers of heads are read last.
 
-    It is 2 for the pooler of a next-sentence or classification head, 1 for that of
-    another head, and 0 for all other variables.
+    A variable that is read later replaces an earlier one. So the pooler of a
+    next-sentence or classification head (key 2) replaces the pooler of another head
+    (key 1), and both replace the pooler of the encoder (key 0, as all other variables).
     """
     usual = ("next_sentence/", "sentence_prediction/")
     return ("pooler_dense" in full_name) * (1 + any(u in full_name for u in usual))

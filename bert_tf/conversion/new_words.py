@@ -1,4 +1,4 @@
-"""Gives words entries of their own in the vocabulary and weights of a checkpoint."""
+"""Adds words to the vocabulary and to the embedding table of a checkpoint."""
 
 import dataclasses
 import itertools
@@ -12,23 +12,24 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents
 _UNUSED = re.compile(r"\[unused\d+\]")
 # Matrix products are fastest if the number of entries is a multiple of this number.
 _MULTIPLE = 8
-# The weights with a row for each entry. The output kernel of the masked LM is the first
-# of them.
+# The weights with a row for each entry. The first one is also the output kernel of the
+# masked LM.
 _TABLES = ("bert/embeddings/word_embeddings", "cls/predictions/output_bias")
 
 
 def with_new_words(
     contents: CheckpointContents, new_words: Mapping[str, Sequence[int]]
 ) -> CheckpointContents:
-    """Gives words entries of their own in the vocabulary of a checkpoint.
+    """Adds words to the vocabulary, the embeddings and the output bias of a checkpoint.
 
-    The words replace the [unusedN] entries, in the order of the ids. Further words
-    follow the last entry; the vocabulary then gets as many [unusedN] entries that its
-    size, and that of the table of embeddings, is a multiple of 8. The row of a new word
-    is the mean of the rows of the pieces that the word had, in the word embeddings and
-    in the output bias of the masked LM, if the checkpoint has one. Each [unusedN] row
-    that is added is a copy of that of [PAD], which a trained model never predicts. All
-    other values are unchanged; Adam's moments are left out.
+    The words replace the [unusedN] entries, in the order of the ids. If there are more
+    words, they are appended, and [unusedN] entries follow until the size of the
+    vocabulary and of the embedding table is a multiple of 8. In the word embeddings,
+    and in the output bias of the masked LM if there is one, the row of a new word is
+    the mean of the rows of its pieces: the tokens into which WordPiece split it before.
+    The row of an appended [unusedN] entry is a copy of the row of [PAD], which a
+    trained model never predicts. All other weights are unchanged. Adam's moments and
+    the fact `eval` are left out.
 
     Args:
         contents: The checkpoint, with config and vocabulary.
@@ -40,7 +41,7 @@ def with_new_words(
     pad = tokens.index("[PAD]")
     size = config.vocab_size
 
-    # The words take the places of the [unusedN] entries.
+    # The words replace the [unusedN] entries.
     ids = [index for index, token in enumerate(tokens) if _UNUSED.fullmatch(token)][
         : len(words)
     ]
@@ -54,7 +55,7 @@ def with_new_words(
         ids += range(len(tokens), end)
         tokens += [*appended, *_unused_names(contents.vocabulary or (), size - end)]
 
-    # Each table gets the new rows, and the new words the means of their pieces.
+    # Append rows to each table. The rows of new words are the means of their pieces.
     arrays = dict(contents.arrays)
     for name in arrays.keys() & _TABLES:
         old = arrays[name]
@@ -69,14 +70,14 @@ def with_new_words(
         arrays=arrays,
         config=dataclasses.replace(config, vocab_size=size),
         vocabulary=tokens,
-        # The values of an evaluation are those of the old entries.
+        # The results of an evaluation were computed with the old vocabulary.
         facts={key: value for key, value in contents.facts.items() if key != "eval"},
         slots={},
     )
 
 
 def _unused_names(tokens: Sequence[str], number: int) -> list[str]:
-    """Returns names of [unusedN] entries that are not among the tokens."""
+    """Returns `number` names of the form [unusedN] that are not among the tokens."""
     names = (f"[unused{n}]" for n in range(len(tokens) + number))
     known = set(tokens)
     return [*itertools.islice((name for name in names if name not in known), number)]

@@ -2,9 +2,9 @@
 
 A file of `torch.save` contains a pickle, which is a program: a list of instructions
 (opcodes) for a machine with a stack. `pickle` lets this program import any function and
-call it. Here, the instructions are interpreted by `_run`, which has only those that
-dicts of tensors need, and which never imports or looks up anything: names of functions
-and classes are compared with those of the few that such files contain.
+call it. Here, `_run` interprets the instructions. It knows only the instructions that
+dicts of tensors need, and never imports or looks up anything: it compares the names of
+functions and classes with the few names that such files contain.
 
 The values of the tensors are in storages, outside of the pickle. There are two forms:
 
@@ -51,7 +51,7 @@ _FUNCTIONS = (
     "torch._utils _rebuild_tensor_v2",
     "torch._utils _rebuild_parameter",
 )
-# The keys below which programs store the weights of a training.
+# The keys under which training programs store the dict of weights.
 _NESTED = ("state_dict", "model_state_dict", "model")
 _LITERALS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
@@ -72,7 +72,7 @@ class _Name(str):
 
 
 class _Storage(NamedTuple):
-    """A one-dimensional array of `size` numbers."""
+    """The type and size of a one-dimensional array, whose numbers the file has at `key`."""
 
     dtype: np.dtype[Any]
     key: str
@@ -89,11 +89,11 @@ class _Tensor(NamedTuple):
 
 
 def read_tensors(path: str) -> dict[str, np.ndarray]:
-    """Reads the dict of tensors in a file of `torch.save`, floats as float32.
+    """Reads the dict of tensors in a file of `torch.save`, with floats as float32.
 
-    The dict may be below a key of `_NESTED`. Other values in it are ignored, but a file
-    with other objects, such as a model, raises `InputError`. The arrays have any
-    strides, and tensors with the same part of a storage are the same array.
+    The dict may be the value of a key of `_NESTED`. Its values that are not tensors are
+    ignored, but a file with other objects, such as a model, raises `InputError`. The
+    arrays have any strides. Tensors with the same part of a storage become one array.
     """
     content = files.read_bytes(path)
     read = _read_zip if content.startswith(_ZIP_START) else _read_legacy
@@ -120,7 +120,7 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
 
 
 def has_start(path: str) -> bool:
-    """Whether a file starts as those of `torch.save` do."""
+    """Whether a file starts with the bytes with which files of `torch.save` start."""
     with files.gfile().GFile(path, "rb") as file:
         return file.read(len(_LEGACY_START)).startswith((_ZIP_START, _LEGACY_START))
 
@@ -279,7 +279,7 @@ def _known_name(name: str) -> _Name:
 
 
 def _storage(parts: Any) -> _Storage:
-    """Returns the storage that the parts of a persistent id describe."""
+    """Returns the storage that a persistent id of the pickle describes, given its parts."""
     match parts:
         case "storage", _Name() as name, str(key), _, int(count), *view if not any(
             view
@@ -289,7 +289,7 @@ def _storage(parts: Any) -> _Storage:
 
 
 def _call(function: Any, arguments: Any) -> Any:
-    """Returns what a function would return, for the few that are known."""
+    """Returns the result of a call of one of the few known functions, without calling it."""
     match function, arguments:
         case _Name("collections OrderedDict"), tuple():
             values: dict[Any, Any] = {}
@@ -329,8 +329,8 @@ def _arrays(
 ) -> dict[str, np.ndarray]:
     """Returns the tensors as arrays.
 
-    Different tensors with more than `limit` bytes, which must share numbers, raise a
-    `ValueError`.
+    Raises `ValueError` if the different tensors have more than `limit` bytes, the size
+    of the file. This is possible only if they share numbers.
     """
     # A tied weight occurs under two names.
     arrays = {

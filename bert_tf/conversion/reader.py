@@ -1,4 +1,4 @@
-"""`read_weights` reads a checkpoint: a folder, an archive or one of the hub."""
+"""`read_weights` reads a checkpoint from a folder, an archive or the Hugging Face hub."""
 
 import dataclasses
 import importlib
@@ -25,7 +25,7 @@ from bert_tf.storage.paths import check_file_system
 from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
 _HUB = "hf://"
-_HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # also of a relative path
+_HUB_NAME = r"[\w-][\w.-]*(/[\w.-]+)?"  # may also be a relative path
 _LOG = logging.getLogger(__name__)
 
 
@@ -68,7 +68,7 @@ def read_config(path: str) -> BertConfig:
 
 
 def read_config_or_size(path_or_size: str, vocab_file: Path | None) -> BertConfig:
-    """Returns the config of a file, or of a released size with as many entries as `vocab_file`."""
+    """Returns the config in a file, or of a released size with the vocabulary of `vocab_file`."""
     if path_or_size not in SIZES or files.is_file(path_or_size):
         if "/" not in path_or_size and not files.exists(path_or_size):
             raise InputError(
@@ -129,8 +129,8 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
     with files.temporary_folder() as folder:
         _extract(path, folder)
 
-        # Exactly one folder of the archive has weights. Folders in it may have others,
-        # such as the variables of a SavedModel.
+        # Exactly one folder of the archive has weights. Its subfolders may have further
+        # weights, such as the variables of a SavedModel.
         folders = [
             (root, names)
             for root, _, names in gfile.walk(folder)
@@ -142,7 +142,7 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
         candidates = [
             root for root in candidates if posixpath.dirname(root) not in candidates
         ]
-        if not candidates and len(folders) == 1:  # the message for a folder
+        if not candidates and len(folders) == 1:  # so that the message is about it
             candidates = [folders[0][0]]
         if len(candidates) != 1:
             raise InputError(
@@ -162,7 +162,7 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
 
 
 def _extract(path: str, folder: str) -> None:
-    """Extracts an archive to a folder; refuses links and names that lead outside of it."""
+    """Extracts an archive; raises `InputError` for links, and for names outside of `folder`."""
     is_zip = path.endswith(checkpoint_dialects.ZIP_FILES)
     with (
         files.explain_read_errors(path, f" as a {'zip' if is_zip else 'tar.gz'} file"),
@@ -192,7 +192,7 @@ def _check_name(path: str, name: str, is_link: bool) -> None:
 
 
 def _read(path: str, slots: bool) -> CheckpointContents:
-    """Reads a checkpoint by the first of the `DIALECTS` that recognizes the path."""
+    """Reads a checkpoint in the first dialect of `DIALECTS` that recognizes the path."""
     path = checkpoint_dialects.folder_of(path)
     for name in DIALECTS:
         contents: CheckpointContents | None = module_of(name).read(path, slots)
@@ -202,7 +202,7 @@ def _read(path: str, slots: bool) -> CheckpointContents:
 
 
 def module_of(dialect: str) -> ModuleType:
-    """Returns the module that reads a dialect and perhaps writes it."""
+    """Returns the module that reads a dialect and, if bert-tf can write it, writes it."""
     return importlib.import_module(f"bert_tf.conversion.{DIALECTS[dialect].module}")
 
 

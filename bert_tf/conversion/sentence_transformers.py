@@ -1,8 +1,8 @@
-"""Reads and writes how a folder of sentence-transformers computes the vector of a text.
+"""Reads and writes the settings by which sentence-transformers computes text vectors.
 
-Such a folder is a folder of Hugging Face with more files. `modules.json` lists the
-steps: the model, the pooling, and perhaps a normalization. A prompt is a text that is
-put before each text.
+They are files in a folder of Hugging Face. `modules.json` lists the steps: the model,
+the pooling, and perhaps a normalization. A prompt is a text that is put before each
+input text.
 
 Source: `SentenceTransformer` of sentence-transformers 5.
 """
@@ -19,7 +19,7 @@ from bert_tf.storage.files import find_file
 
 MODULES_FILE = "modules.json"
 POOLING_FOLDER = "1_Pooling"
-OLD_FOLDER = "0_Transformer"  # of the model in old versions
+OLD_FOLDER = "0_Transformer"  # the folder of the model in old versions
 _PROMPTS_FILE = "config_sentence_transformers.json"
 _SETTINGS_FILE = "sentence_bert_config.json"
 _CONFIG_FILE = "config.json"
@@ -36,13 +36,14 @@ _STEPS = ("Transformer", "Pooling")
 
 
 def read_embedding(folder: str, do_lower_case: bool | None) -> dict[str, Any] | None:
-    """Returns how vectors are computed, or None if the folder does not state it.
+    """Returns the settings for text vectors; None if the folder has no `modules.json`.
 
     Returns:
         A dict with `pooling` ("mean" or "first"), `normalize` (bool), and, if the
         folder has them, `max_seq_length` (int), `prompts` (dict from name to text),
-        `default_prompt_name` (str) and `include_prompt` (False). If bert-tf does not
-        support a step, there is also `problem`, a sentence.
+        `default_prompt_name` (str) and `include_prompt` (False, if the pooling leaves
+        out the prompt). If bert-tf does not support a step, there is also `problem`, a
+        sentence.
     """
     real_folder = files.real_path(folder)  # `folder` may be "."
     if posixpath.basename(real_folder) == OLD_FOLDER:
@@ -148,7 +149,7 @@ def write(folder: str, embedding: Mapping[str, Any], size: int) -> None:
 
 
 def check_supported(embedding: dict[str, Any]) -> None:
-    """Checks that bert-tf supports all steps of a result of `read_embedding`."""
+    """Raises `InputError` if the settings from `read_embedding` have an unsupported step."""
     if "problem" in embedding:
         raise InputError(
             f"{embedding['problem']}. bert-tf computes the mean of the tokens or the "
@@ -157,10 +158,11 @@ def check_supported(embedding: dict[str, Any]) -> None:
 
 
 def prompt_of(embedding: Mapping[str, Any], prompt_name: str | None) -> str:
-    """Returns the text that is put before each text; "" if there is none.
+    """Returns the prompt to put before each input text; "" if there is none.
 
     A `prompt_name` of "" selects no prompt, and None the default prompt of the folder.
-    A prompt whose tokens the pooling leaves out raises `InputError`.
+    Raises `InputError` for an unknown name, and if the pooling leaves out the tokens of
+    the prompt.
     """
     if prompt_name is None:
         prompt_name = embedding.get("default_prompt_name")

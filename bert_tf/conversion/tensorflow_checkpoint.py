@@ -18,7 +18,7 @@ from bert_tf.storage.files import find_file
 from bert_tf.storage.weights import CONFIG_FILE, VOCABULARY_FILE, read_vocabulary
 from bert_tf.tokenization.vocabulary import released_casing
 
-_AS_CHECKPOINT = " as a TensorFlow checkpoint"  # of messages
+_AS_CHECKPOINT = " as a TensorFlow checkpoint"  # a part of error messages
 OBJECT_GRAPH = (
     "_CHECKPOINTABLE_OBJECT_GRAPH"  # only object-based checkpoints have this tensor
 )
@@ -35,8 +35,9 @@ def opened(path: str) -> Iterator[tuple[str, Any]]:
         TensorFlow checkpoint at the path.
 
     Raises:
-        InputError: The checkpoint is damaged, also if that is found while it is read,
-            or it is not clear which checkpoint of the folder is meant.
+        InputError: The checkpoint is damaged, even if this is found only when the
+            caller reads it; or the file `checkpoint` of the folder names a checkpoint
+            in another folder, or none of several checkpoints.
     """
     with files.explain_read_errors(path, _AS_CHECKPOINT):
         prefix = _find_prefix(path)
@@ -60,7 +61,7 @@ def opened(path: str) -> Iterator[tuple[str, Any]]:
 
 
 def get_weight(reader: Any, name: str) -> np.ndarray:
-    """Reads a tensor; floating-point numbers become float32."""
+    """Reads the tensor of a name from a checkpoint, floating-point numbers as float32."""
     return to_float32(np.asarray(reader.get_tensor(name)))
 
 
@@ -72,7 +73,7 @@ def _find_prefix(path: str) -> str | None:
         return prefix
 
     names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
-    # Other files have an index too: that of train.tf_record is train.tf_record.index.
+    # Other files have an index too, such as train.tf_record with train.tf_record.index.
     stems = (name.removesuffix(".index") for name in names if name.endswith(".index"))
     prefixes = sorted(stem for stem in stems if stem not in names)
 
@@ -106,8 +107,8 @@ def read_neighbors(prefix: str) -> dict[str, Any]:
 
     Returns:
         The fields `config`, `vocabulary` and `do_lower_case` of `CheckpointContents`.
-        `do_lower_case` is known if the folder has a `tokenizer_config.json` or the name
-        of a released model, such as `uncased_L-12_H-768_A-12`.
+        `do_lower_case` is None unless the folder has a `tokenizer_config.json` or the
+        name of a released model, such as `uncased_L-12_H-768_A-12`.
     """
     folder = posixpath.dirname(prefix)
     config = None

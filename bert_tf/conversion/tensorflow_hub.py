@@ -1,8 +1,8 @@
 """The dialect "tensorflow_hub": SavedModels of TensorFlow Hub and Kaggle.
 
-Their variables have the names of the Model Garden. Those of modules of TensorFlow 1 have
-the names of google-research/bert. Nothing in the graph is run. Checkpoints of this
-dialect (format) can be read but not written.
+The variables of a SavedModel have the names of the Model Garden. In modules of
+TensorFlow 1, they have the names of google-research/bert. Nothing in the graph is run.
+Checkpoints of this dialect (format) can be read but not written.
 """
 
 import dataclasses
@@ -81,7 +81,7 @@ def read(path: str, slots: bool) -> CheckpointContents | None:
 def _config(
     arrays: Mapping[str, np.ndarray], heads: int, hidden_act: str
 ) -> BertConfig:
-    """Returns the architecture, which the shapes of the weights show."""
+    """Derives the architecture from the shapes of the weights."""
     shapes = {
         name.removeprefix(_EMBEDDINGS): array.shape for name, array in arrays.items()
     }
@@ -99,10 +99,10 @@ def _config(
 
 
 def _hidden_act(graph_file: str) -> str:
-    """Returns the activation of the blocks, which the operations of the graph show.
+    """Derives the activation of the blocks from the operations in the graph.
 
-    Without signs of another activation, it is the tanh form of gelu. The operation Tanh
-    is no sign of it, because the pooler has a Tanh in any case.
+    Erf shows the erf form of gelu, and Relu shows relu. In all other cases, the result
+    is the tanh form of gelu. The operation Tanh shows nothing: every pooler has one.
     """
     with files.explain_read_errors(graph_file, " as a SavedModel"):
         graph = saved_model_pb2.SavedModel.FromString(files.read_bytes(graph_file))

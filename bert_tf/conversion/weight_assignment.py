@@ -1,7 +1,7 @@
 """Copies the weights of a checkpoint to a model, and checks that they fit.
 
 `assign` does both; `check_config` checks before a model is built.
-`classifier_of` finds the head whose kind the checkpoint does not tell.
+`classifier_of` renames the weights of a head whose kind the checkpoint does not tell.
 """
 
 import dataclasses
@@ -63,13 +63,13 @@ def assign(
 ) -> AssignmentReport:
     """Sets a model's variables from a checkpoint.
 
-    If the checkpoint does not contain the model's head, the variables of the head are
-    missing in the report.
+    If the checkpoint does not contain the model's head, the report lists the variables
+    of the head as missing.
 
     Raises:
         InputError: A shape differs, the checkpoint lacks a part of the encoder, or the
-            model has a masked-LM head and the output layer of the checkpoint's masked
-            LM is not the word embeddings. All variables then keep their values.
+            model has a masked-LM head and the output weights of the checkpoint's masked
+            LM are not its word embeddings. All variables then keep their values.
     """
     variables = variables_by_name(model)
     if not contents.tied_masked_lm and any(
@@ -100,12 +100,12 @@ def assign(
 
 
 def check_config(contents: CheckpointContents, config: BertConfig) -> None:
-    """Checks a config against a checkpoint, before records and models are built.
+    """Checks that a config fits a checkpoint, before records and models are built.
 
-    `assign` checks the other weights. The fields that the shapes of the weights do not
-    depend on must be equal to those of the checkpoint, if it has a config. The
-    activation and the epsilon are compared for checkpoints of bert-tf only, because
-    other programs may not know them.
+    Checks a few weights, whose shapes contain all sizes of the config; `assign` checks
+    the other weights. If the checkpoint has a config, the number of attention
+    heads must be equal. For checkpoints of bert-tf, the activation and the epsilon must
+    be equal too; other programs may not know them.
     """
     own = contents.config
     names = ("num_attention_heads", "hidden_act", "layer_norm_eps")
@@ -135,7 +135,7 @@ def _check_shapes(
     arrays: Mapping[str, np.ndarray],
     shapes: Mapping[str, tuple[int, ...]],
 ) -> None:
-    """Checks that the encoder is complete, and that all weights have their shapes."""
+    """Checks that the encoder is complete, and that all weights have the given shapes."""
     needed = [
         name
         for name in shapes
@@ -161,10 +161,10 @@ def _check_shapes(
 def classifier_of(
     variables: Mapping[str, Any], contents: CheckpointContents
 ) -> dict[str, np.ndarray]:
-    """Returns `contents.classifier` by the names of the model's `variables`.
+    """Returns the weights in `contents.classifier`, by names as in `variables`.
 
-    The dict is empty if the model has no head that Hugging Face names `classifier`, or
-    if `contents.classifier` is empty.
+    `variables` are the variables of the model by name. The dict is empty if
+    `contents.classifier` is empty or cannot be the head of this model.
     """
     kinds = [
         weight_names.classifier_rows(architecture)

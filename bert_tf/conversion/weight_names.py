@@ -170,12 +170,12 @@ def classifier_rows(architecture: str) -> list[Row]:
 
 
 def span_rows(hugging_face: str = "qa_outputs") -> list[Row]:
-    """Returns the rows of the head that predicts spans, by its name in the checkpoint."""
+    """Returns the rows of the span head; `hugging_face` is the name of this head in checkpoints."""
     return _head("cls/squad/", hugging_face)
 
 
 def rows(architecture: str = "BertForSequenceClassification") -> tuple[Row, ...]:
-    """Returns the rows, in the order in which google-research/bert creates variables.
+    """Returns all rows, in the order in which google-research/bert creates variables.
 
     `architecture`, a class of Hugging Face, determines the head named `classifier`.
     """
@@ -204,13 +204,13 @@ def matcher(
 ) -> Callable[[str], Row | None]:
     """Returns a function that finds the row of a weight from the weight's name.
 
-    The function returns the row, in whose names in google-research/bert and Hugging
-    Face the index of the Transformer block replaces `{i}`, or None if no row has the
-    name.
+    The function returns None if no row has the name. Otherwise, it returns the row; in
+    its names in google-research/bert and Hugging Face, the index of the Transformer
+    block has replaced `{i}`.
 
     Args:
         names: The rows by the names of weights, which may contain `{i}`.
-        with_scope: Whether the name may follow a scope, as in `scope/name`.
+        with_scope: Whether a name may have a prefix that ends with "/" (a scope).
     """
     scope = "(?:.*/)?" if with_scope else ""
     patterns = [
@@ -234,7 +234,7 @@ def matcher(
 
 
 def merge_heads(row: Row, array: np.ndarray) -> np.ndarray:
-    """Merges the head axes of an array, as in google-research/bert."""
+    """Merges the axes [heads, head size] of an array into one, as in google-research/bert."""
     if row.heads == "in":
         return array.reshape(-1, array.shape[-1])
     if row.heads == "out":

@@ -100,7 +100,7 @@ def write_weights(
     dialect: str,
     texts: Mapping[str, str] = {},
 ) -> str:
-    """Writes a checkpoint in a dialect, and reads it before it replaces another.
+    """Writes a checkpoint in a dialect; verifies it before it replaces an older one.
 
     Args:
         contents: The contents to write.
@@ -108,7 +108,8 @@ def write_weights(
             dialect, which is replaced.
         dialect: One of `WRITABLE_DIALECTS`. Only "google" stores Adam's moments
             (slots), which google-research/bert needs to resume training.
-        texts: Further files of the folder, by the names that `check_target` knows.
+        texts: The texts of further files in the folder, by file name. `check_target`
+            must know the names.
 
     Returns:
         The path of the checkpoint, as `read_weights` accepts it.
@@ -211,7 +212,7 @@ def convert(
     if encoder_only:
         contents = contents.encoder_only()
 
-    # The weights are complete, and the written ones give equal outputs.
+    # Check that the weights are complete, and that the written ones give equal outputs.
     report = assign(BertEncoder(config), contents)
     _, written = _write_checked(contents, target, dialect, source, contents.source)
     difference = output_difference(contents, written)
@@ -272,7 +273,7 @@ def _write_checked(
 def _warnings(
     contents: CheckpointContents, report: AssignmentReport, dialect: str
 ) -> Iterator[str]:
-    """Yields lines on what the written checkpoint lacks."""
+    """Yields lines for the report of `convert`: missing and ignored parts, and `_differences`."""
     if report.missing:
         yield f"Missing in the source: {', '.join(report.missing)}."
 
@@ -299,7 +300,7 @@ def _warnings(
 
 
 def _differences(contents: CheckpointContents, dialect: str) -> Iterator[str]:
-    """Yields lines on what the programs of a dialect compute differently."""
+    """Yields lines on how the programs that use a dialect treat these contents differently."""
     config = contents.require_config()
     author = DIALECTS[dialect].author
     supported = getattr(module_of(dialect), "SUPPORTED_SETTINGS", {})

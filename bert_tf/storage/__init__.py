@@ -6,7 +6,7 @@ Read in this order:
    files and reads lines.
 2. `atomic_files` writes a file or folder completely or not at all. `overwrite_rule` is
    the rule for outputs that exist already; `locks` and `workspace` keep two programs
-   from writing the same one.
+   from writing the same output.
 3. `json_files`, `tfrecords`, `safetensors_format` and `wire_format` are the formats.
 4. `integrity` has the checksums that show whether files have changed. `weights` writes
    and reads a folder with the weights of a model; `checkpoint_dialects` lists this and

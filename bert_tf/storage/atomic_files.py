@@ -5,8 +5,8 @@ Each function that writes a named output of a program uses `atomic_replace` or
 (`paths.resolve_output`).
 
 An output is written to a temporary path, which is always the same for this output and
-is locked. So two processes do not write it at the same time, and the next write removes
-what a killed process has left.
+is locked. So two processes do not write one output at the same time, and the next write
+removes what a killed process has left.
 
 Local files are written without TensorFlow: the main process of record creation does not
 import it, because the import takes seconds and hundreds of megabytes of memory.
@@ -57,8 +57,8 @@ def atomic_replace(path: str) -> Iterator[str]:
     `path` is unchanged. If `path` is the standard output, `/dev/stdout`, the content is
     copied there on success.
 
-    A process must not write an output inside of another write of the same output: it
-    would wait for itself.
+    Inside the context, the process must not write the same output again: it would wait
+    for itself.
 
     Raises:
         InputError: `path` is not a regular file, or cannot be written.
@@ -82,7 +82,7 @@ def atomic_replace(path: str) -> Iterator[str]:
             gfile().rename(temporary, target, overwrite=True)
             return
 
-        # The content is on disk before the name is, also after a power failure.
+        # The content is on disk before the name is, even if the power fails.
         _keep_mode(target, temporary)
         _sync_entry(temporary)
         os.replace(temporary, target)
@@ -156,13 +156,13 @@ def temporary_path(path: str) -> str:
 
 
 def _old_path(folder: str) -> str:
-    """Returns the path of a folder while another one replaces it."""
+    """Returns the temporary path of an old folder while a new folder takes its name."""
     parent, name = os.path.split(folder)
     return os.path.join(parent, f".{name}{_OLD}")
 
 
 def _restore(target: str) -> None:
-    """Ends the replacement of a folder: removes the old one, or restores its name."""
+    """Removes the old folder after a replacement, or restores it if the new one is missing."""
     old = _old_path(target)
     if os.path.lexists(target):
         with contextlib.suppress(FileNotFoundError):  # another process removes it too
@@ -195,7 +195,10 @@ def remove_leftovers(folder: str) -> None:
 
 @contextmanager
 def _locked_if_unused(temporary: str) -> Iterator[bool]:
-    """Yields whether no process writes a temporary path; False on a file system without locks."""
+    """Locks a temporary path if no process writes it, and yields True if it is locked.
+
+    Yields True also for an absent path, and False on a file system without locks.
+    """
     try:
         descriptor = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError as error:
@@ -209,9 +212,9 @@ def _locked_if_unused(temporary: str) -> Iterator[bool]:
 
 @contextmanager
 def _temporary(path: str, is_folder: bool) -> Iterator[str]:
-    """Yields the temporary path of an output; removes at the end what is still there.
+    """Yields the temporary path of an output, and removes it at the end if it remains.
 
-    If the path is local, an empty, locked file or folder is already there.
+    If the output is local, the path is that of an empty, locked file or folder.
     """
     if parent := os.path.dirname(path):
         make_folder(parent)
@@ -276,7 +279,7 @@ def _open_or_create(temporary: str, is_folder: bool) -> int:
 
 
 def remove(path: str) -> None:
-    """Removes a file or a folder, if it exists; of a link, only the link."""
+    """Removes a file or folder, if it exists. Removes a link, but not its target."""
     if "://" in path:
         if gfile().exists(path):
             gfile().rmtree(path) if gfile().isdir(path) else gfile().remove(path)
@@ -324,7 +327,7 @@ def temporary_folder(prefix: str | None = None) -> "tempfile.TemporaryDirectory[
 
 
 def reason_of(error: Any) -> str:
-    """Returns the reason in a message of TensorFlow, after the last semicolon."""
+    """Returns the reason in the message of a TensorFlow error, which follows the last semicolon."""
     return plain_message(error).splitlines()[0].split("; ")[-1]
 
 

@@ -1,13 +1,13 @@
 """`DIALECTS`: the checkpoint formats (dialects), by name.
 
 An entry states everything that the programs know about a dialect, except how its files
-are read and written. That is a module of `bert_tf.conversion` with a function
+are read and written. This is in a module of `bert_tf.conversion` with a function
 `read(path, slots)`: it reads the checkpoint at `path`, which has no trailing slash, and
 Adam's moments too if `slots` is true. It returns `CheckpointContents`, or None if there
 is no checkpoint of this dialect. If bert-tf writes the dialect, the module also has a
 function `write(folder, contents)`, which writes a checkpoint to an empty folder, and
-returns its path, as `read_weights` accepts it; and, if its programs ignore some
-settings of `BertConfig`, a dict `SUPPORTED_SETTINGS` with the values that they compute.
+returns its path, as `read_weights` accepts it. If the author's programs ignore some
+settings of `BertConfig`, a dict `SUPPORTED_SETTINGS` has the values that they support.
 
 This module is part of `storage`, because flags and the checks of output folders need
 the entries, without TensorFlow or Keras.
@@ -60,8 +60,8 @@ class Dialect:
             apart from texts and settings (`_SETTINGS`).
         hub_files: Globs of the files that are downloaded from the Hugging Face hub; ()
             if the hub has no checkpoints of this dialect.
-        hub_alternatives: Globs of files that are downloaded, one after the other, if no
-            `hub_files` of any dialect has weights.
+        hub_alternatives: Globs that are tried one after the other if no files that
+            match `hub_files` of any dialect have weights.
         written: The folder that bert-tf writes; None if the dialect can only be read.
     """
 
@@ -170,8 +170,8 @@ DIALECTS = {
         ),
     ),
 }
-# A file of these names stands for its folder. Others, such as pytorch_model.bin, are
-# read themselves, also if the folder has a preferred file.
+# A path to a file of these names stands for its folder. Other files, such as
+# pytorch_model.bin, are read themselves, even if the folder has a preferred file.
 _OF_FOLDER = re.compile(
     r"model(-\d{5}-of-\d{5})?\.safetensors|saved_model\.pb|(model|task)\.weights\.h5"
 )
@@ -183,38 +183,38 @@ WRITABLE_DIALECTS = tuple(WRITABLE)
 
 
 def writers_of(content: str) -> str:
-    """Returns the names of the dialects that store a content of `Written.stores`."""
+    """Returns the names of the dialects that store `content`, a value in `Written.stores`."""
     return listed(
         name for name, written in WRITABLE.items() if content in written.stores
     )
 
 
 def marks_in(names: Iterable[str]) -> list[str]:
-    """Returns the names of files which show that a folder contains a checkpoint."""
+    """Returns those of `names`, files in a folder, which show that the folder has a checkpoint."""
     globs = {mark for dialect in DIALECTS.values() for mark in dialect.marks}
     return [name for name in names for glob in globs if fnmatch.fnmatch(name, glob)]
 
 
 def has_weights(names: Sequence[str]) -> bool:
-    """Whether one of the names in a folder is that of a file with weights."""
+    """Whether one of the names of files in a folder matches a glob of files with weights."""
     globs = {glob for dialect in DIALECTS.values() for glob in dialect.weights}
     return any(fnmatch.filter(names, glob) for glob in globs)
 
 
 def is_file_of_checkpoint(name: str) -> bool:
-    """Whether a name is that of a file which may belong to a checkpoint next to it."""
+    """Whether a file of this name may belong to a checkpoint in the same folder."""
     patterns = (_SETTINGS, *(dialect.files for dialect in DIALECTS.values()))
     return any(re.fullmatch(pattern, name) for pattern in patterns)
 
 
 def folder_of(path: str) -> str:
-    """Returns the folder of a file in `_OF_FOLDER`, and any other path unchanged."""
+    """Returns the folder of a file whose name matches `_OF_FOLDER`; other paths unchanged."""
     folder, name = posixpath.split(path)
     return (folder or ".") if _OF_FOLDER.fullmatch(name) else path
 
 
 def listed(texts: Iterable[str]) -> str:
-    """Returns different texts as a list in a sentence, such as "a, b or c"."""
+    """Returns the texts, without duplicates, as a list in a sentence, such as "a, b or c"."""
     *others, last = dict.fromkeys(texts)
     return f"{', '.join(others)} or {last}" if others else last
 

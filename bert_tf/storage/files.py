@@ -44,8 +44,8 @@ _LOGGER = logging.getLogger(__name__)
 _CHUNK_BYTES = 1 << 20
 _GLOB = re.compile(r"[\[\]\\]")  # TensorFlow finds files with * and ? in their paths
 MAX_LINE_BYTES = 64 << 20  # a line is read into memory
-# The SHA-256 of local files whose lines were all read, after their size and time: a
-# task reads the labels in its data, before the hash of the data identifies the run.
+# By path, for local files that `read_lines` has read completely: size and time, and the
+# SHA-256. A task reads the labels in its data, and later needs the hash of the data.
 _hashes: dict[str, tuple[tuple[int, int], str]] = {}
 _OTHER_MARKS = {
     b"\xff\xfe\0\0": "UTF-32",
@@ -53,7 +53,7 @@ _OTHER_MARKS = {
     b"\xff\xfe": "UTF-16",
     b"\xfe\xff": "UTF-16",
 }
-# How files start that are packed or have one of the binary formats.
+# The starts of packed and binary files, by format.
 _NOT_TEXT = {
     "gzip": rb"\x1f\x8b",
     "zip": rb"PK\x03\x04",
@@ -102,7 +102,7 @@ def exists(path: str) -> bool:
 
 
 def list_folder(path: str) -> list[str]:
-    """Returns the sorted names in a folder, without slashes; [] if there is none.
+    """Returns the sorted names in a folder, without slashes; [] if it does not exist.
 
     Bytes of local names that are not UTF-8 are surrogates, as in `os.listdir`.
     """
@@ -133,8 +133,9 @@ def find_file(folder: str, name: str) -> str | None:
     weights.
 
     Raises:
-        InputError: The file is a link that leads out of the folder, and not from a
-            snapshot in the cache of huggingface_hub to the `blobs` of the same model.
+        InputError: The file is a link that leads out of the folder. Allowed is a link
+            from a snapshot in the cache of huggingface_hub to the `blobs` of the same
+            model.
     """
     path = os.path.join(folder, name)
     if not exists(path):
@@ -173,7 +174,7 @@ def explain_read_errors(path: str, content: str = "") -> Iterator[None]:
     import tensorflow as tf
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-    # The first three are of archives; pyarrow raises the last two, and OSError.
+    # The first three are errors of archives. pyarrow raises OSError and the last two.
     errors = (
         zlib.error,
         zipfile.BadZipFile,
@@ -306,7 +307,7 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[str]:
 
 
 def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
-    """Yields the text of a file in UTF-8, and remembers the SHA-256 of a UTF-8 file."""
+    """Yields the text of a file in UTF-8; stores the SHA-256 of a local UTF-8 file in `_hashes`."""
     # The times of remote files do not show each change.
     state = None if "://" in path else size_and_mtime(path)
     digest = hashlib.sha256()
@@ -333,7 +334,7 @@ def _utf8_chunks(path: str, encoding: str) -> Iterator[bytes]:
 def _with_utf8_warning(
     chunks: Iterable[bytes], path: str, encoding: str
 ) -> Iterator[bytes]:
-    """Yields the bytes of a file, and warns if they are UTF-8 beyond ASCII."""
+    """Yields the chunks unchanged; warns at the end if they are UTF-8 with non-ASCII characters."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     characters: set[str] = set()
     for chunk in chunks:
@@ -365,7 +366,8 @@ def size_and_mtime(path: str) -> tuple[int, int]:
 def sha256_of_file(path: str) -> str:
     """Returns the hexadecimal SHA-256 of a file.
 
-    The file is not read again if `read_lines` has read all of it and it is unchanged.
+    If `read_lines` has read all lines and the file has not changed since, the file is
+    not read again.
     """
     check_is_file(path)
     state, digest = _hashes.get(path, (None, ""))
@@ -389,7 +391,7 @@ def size_and_sha256(path: str) -> tuple[int, str]:
 def binary_format(start: bytes) -> str:
     """Returns the format of a file that is packed or not text; "" if it may be text.
 
-    `start` are the first bytes of the file, at least 262 unless the file is shorter.
+    `start` contains the first bytes of the file, at least 262 if it has as many.
     """
     for kind, pattern in _NOT_TEXT.items():
         if re.match(pattern, start, re.S):
@@ -422,11 +424,12 @@ def _other_encoding(path: str, kind: str, remedy: str) -> InputError:
 
 
 def check_lines(path: str, start: bytes, remedy: str = "") -> None:
-    """Checks that a file is text, with the usual encoding and line ends.
+    """Checks that a file is text, not in UTF-16 or UTF-32, and without CR line ends.
 
     Args:
-        start: The first bytes of the file, at least 262 unless the file is shorter.
-        remedy: The end of the message about another encoding, with latin-1 as example.
+        start: The first bytes of the file, at least 262 if it has as many.
+        remedy: The end of the message about UTF-16 or UTF-32, in which the name of the
+            encoding that was found replaces "latin-1".
 
     Raises:
         InputError: The file is packed or binary, is encoded in UTF-16 or UTF-32, or its
@@ -486,8 +489,8 @@ def expand_globs(
         patterns: Comma-separated globs such as `a.txt,b/*.txt`, or an iterable of
             globs.
         what: The kind of file, such as "input", for the error message.
-        without: Ends of names; a file with such a name is left out, unless it is itself
-            given.
+        without: Ends of names; a file with such a name is left out, unless its path is
+            given without a glob.
 
     Raises:
         InputError: A glob matches no file, or its file system is unknown.
@@ -532,5 +535,5 @@ def expand_globs(
 
 
 def sha256(content: bytes) -> str:
-    """Returns the hexadecimal SHA-256."""
+    """Returns the hexadecimal SHA-256 of bytes."""
     return hashlib.sha256(content).hexdigest()

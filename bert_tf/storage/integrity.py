@@ -1,8 +1,8 @@
 """Files with facts about them, sealed by checksums, so that any change is noticed.
 
 A sealed folder has a JSON file of facts. The facts contain the SHA-256 of the other
-files, and, under `facts_sha256`, that of all other facts. Weights folders, checkpoints
-of training, caches of features and exports are such folders.
+files and, under the key `facts_sha256`, the SHA-256 of all other facts. Weights
+folders, checkpoints of training, caches of features and exports are such folders.
 """
 
 import json
@@ -17,24 +17,24 @@ FACTS_SHA256 = "facts_sha256"
 
 
 def sha256_of_values(values: Mapping[str, Any]) -> str:
-    """Returns the SHA-256 of JSON values, except `facts_sha256`, whatever their layout."""
+    """Returns the SHA-256 of JSON values without `facts_sha256`, in a layout with sorted keys."""
     read_back = json.loads(json.dumps(values))
     read_back.pop(FACTS_SHA256, None)
     return files.sha256(json.dumps(read_back, sort_keys=True).encode())
 
 
 def seal(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns facts with their own checksum."""
+    """Returns the facts with their own checksum added, under `facts_sha256`."""
     return {**facts, FACTS_SHA256: sha256_of_values(facts)}
 
 
 def is_sealed(facts: Mapping[str, Any]) -> bool:
-    """Whether facts have their own checksum, and have not changed since."""
+    """Whether facts have a checksum, `facts_sha256`, and have not changed since `seal`."""
     return facts.get(FACTS_SHA256) == sha256_of_values(facts)
 
 
 def checksums(folder: str, names: Iterable[str]) -> dict[str, str]:
-    """Returns the SHA-256 of the files in a folder that exist, by name."""
+    """Returns the SHA-256 of the named files in a folder, by name; leaves out absent files."""
     paths = {name: os.path.join(folder, name) for name in names}
     return {
         name: files.sha256_of_file(path)
@@ -44,7 +44,7 @@ def checksums(folder: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def changed_files(folder: str, stated: Mapping[str, str | None]) -> Iterator[str]:
-    """Yields the paths of the files whose SHA-256 is not the stated one."""
+    """Yields the paths of files in a folder whose SHA-256 differs from that in `stated`."""
     for name, checksum in stated.items():
         path = os.path.join(folder, name)
         if files.sha256_of_file(path) != checksum:
@@ -54,7 +54,7 @@ def changed_files(folder: str, stated: Mapping[str, str | None]) -> Iterator[str
 def verify_checksum(
     path: str, actual: str, expected: str | None, listed_in: str
 ) -> None:
-    """Raises `InputError` if the SHA-256 of a file is not the one that `listed_in` lists."""
+    """Raises `InputError` if the SHA-256 of a file differs from the one in the file `listed_in`."""
     if actual != expected:
         raise InputError(
             f"{path} is damaged or was replaced: its SHA-256 differs from the one in "
@@ -63,7 +63,7 @@ def verify_checksum(
 
 
 def verify_facts(path: str, facts: Mapping[str, Any]) -> None:
-    """Raises `InputError` if the facts that were read from a path do not have their checksum."""
+    """Raises `InputError` if facts, which were read from `path`, do not match their checksum."""
     actual = sha256_of_values(facts)
     expected = facts.get(FACTS_SHA256)
     verify_checksum(path, actual, expected, os.path.basename(path))

@@ -1,4 +1,4 @@
-"""Reads JSON of users and other programs, and checks it by a literal schema.
+"""Reads JSON of users and other programs, and checks it against a schema.
 
 A schema is a dict from a key to a `Rule`.
 """
@@ -15,18 +15,21 @@ from bert_tf.errors import InputError
 from bert_tf.storage import files
 
 _SHOWN = 60  # characters of a value in a message
-# How JSON starts that somebody may take for text.
+# The start of a JSON file, which a user may have given as a text file.
 START = re.compile(rb'(\xef\xbb\xbf)?\s*(\{\s*"[^"\n]*"\s*:|\[\s*[{"])')
-_SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")  # or half of a pair
+_SURROGATE = re.compile(
+    r"[\ud800-\udfff]|\\u[dD][89a-fA-F]"
+)  # or a half of a valid pair
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """The values that a key may have, apart from null, which stands for no value.
+    """The values that a key may have, except null, which stands for no value.
 
     Attributes:
         description: The allowed values, for the message, such as "a string".
-        types: The allowed Python types. `float` includes int; no type includes bool.
+        types: The allowed Python types. `float` allows int too; `int` and `float` do
+            not allow bool.
     """
 
     description: str
@@ -76,16 +79,16 @@ def read(
 def read_optional(
     folder: str, name: str, schema: Schema | None = None
 ) -> dict[str, Any]:
-    """Reads a file of a checkpoint as `read` does; {} if there is none in the folder."""
+    """Reads a JSON file of a checkpoint as `read` does; returns {} if there is no such file."""
     path = files.find_file(folder, name)
     return read(path, schema) if path else {}
 
 
 def parse(text: str, source: str, remedy: str = "") -> Any:
-    """Parses JSON as `json` does, but refuses repeated keys and lone surrogates.
+    """Parses JSON as `json` does, but repeated keys and lone surrogates are errors.
 
-    Messages start with `source`, such as a path. If the text is not JSON, `remedy` is
-    the end of the message.
+    The message of an `InputError` starts with `source`, such as a path, and ends with
+    `remedy` if the text is not JSON.
     """
     try:
         value = json.loads(text, object_pairs_hook=unique_keys)
@@ -122,13 +125,13 @@ def check(
 
 
 def shorten(value: Any) -> str:
-    """Returns the start of a value as Python writes it, for a message."""
+    """Returns the `repr` of a value, cut to 60 characters, for a message."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Returns a dict of the pairs, for `json.loads`; ValueError if a key occurs twice."""
+    """Returns a dict of the pairs, for `json.loads`; raises ValueError if a key occurs twice."""
     values = dict(pairs)
     if len(values) < len(pairs):
         (repeated, _), *_ = collections.Counter(key for key, _ in pairs).most_common(1)

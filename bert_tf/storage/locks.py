@@ -1,4 +1,4 @@
-"""Locks of open files, which end with the processes that hold them."""
+"""Locks of open files. The system removes a lock when the process that holds it ends."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def open_file(path: str) -> IO[str]:
-    """Opens a file to lock, and creates it if there is none; OSError if it is a link."""
+    """Opens a file to lock, and creates it if needed; raises OSError if it is a link."""
     return open(
         path,
         "a",
@@ -19,16 +19,17 @@ def open_file(path: str) -> IO[str]:
 
 
 def is_at(descriptor: int, path: str) -> bool:
-    """Returns whether a path is still that of an open file."""
+    """Returns whether a path still leads to this open file, and not to a new one or none."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     return False
 
 
 def try_lock(descriptor: int) -> bool | None:
-    """Locks an open file, if it is not locked.
+    """Locks an open file, without waiting.
 
-    Returns False if another process has the lock, None if the file system has no locks.
+    Returns True if this succeeded, False if another process has the lock, and None if
+    the file system has no locks.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -40,10 +41,10 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def wait_for_lock(descriptor: int, message: str) -> bool | None:
-    """Locks an open file.
+    """Locks an open file, and waits for it if another process has the lock.
 
-    Logs the message if another process has the lock. Returns True, or None if the file
-    system has no locks.
+    Logs the message before it waits. Returns True, or None if the file system has no
+    locks.
     """
     is_locked = try_lock(descriptor)
     if is_locked is False:

@@ -44,7 +44,7 @@ class Shard:
         )
 
     def has_recorded_checksum(self) -> bool:
-        """Whether the file, which is read as a whole, has the SHA-256 in the manifest."""
+        """Reads the whole file, and returns whether it has the SHA-256 in the manifest."""
         return files.size_and_sha256(self.path)[1] == self.sha256
 
 
@@ -144,7 +144,7 @@ def list_shards(
 
 
 def absolute_path(path: str, folder: str = "") -> str:
-    """Returns the URL or absolute local path of a path, by default in `folder`."""
+    """Makes a path absolute; keeps a URL. A relative path is in `folder`, which may be a URL."""
     joined = path if "://" in path else os.path.join(folder, path)
     return joined if "://" in joined else os.path.abspath(joined)
 

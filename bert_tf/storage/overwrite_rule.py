@@ -2,8 +2,8 @@
 
 - A program never replaces a file that it reads: `check_is_not_input`, and
   `paths.check_output_file` before the work.
-- Files in a folder of several owners need a mark next to them, such as a lock file or
-  an index, which shows that bert-tf has written them: `check_is_own`.
+- In a folder that may contain files of others, outputs need a mark next to them, such
+  as a lock file or an index, which shows that bert-tf wrote them: `check_is_own`.
 - A folder that is replaced as a whole must contain nothing else than files of the kind
   that is written: `first_foreign`.
 """
@@ -41,7 +41,7 @@ def check_is_own(
 
 
 def first_existing(folder: str, names: Iterable[str]) -> str | None:
-    """Returns the path of the first of these files or folders that exists."""
+    """Returns the path of the first name in a folder that exists, or None."""
     for name in names:
         path = os.path.join(folder, name)
         # TensorFlow, whose import takes seconds, is imported only for a remote path.
@@ -60,7 +60,7 @@ def first_foreign(folder: str, is_own: Callable[[str], Any]) -> str | None:
 
 
 def names_in(folder: str) -> Iterator[str]:
-    """Yields the relative paths of all files in a folder; of an empty subfolder, `name/`."""
+    """Yields the relative path of each file in a folder, and `name/` for an empty subfolder."""
     for name in files.list_folder(folder):
         path = os.path.join(folder, name)
         if not files.gfile().isdir(path):
@@ -72,7 +72,7 @@ def names_in(folder: str) -> Iterator[str]:
 
 
 def check_is_not_input(source: str, folder: str, names: Iterable[str]) -> None:
-    """Raises `InputError` if `source`, which is read, is one of the output files."""
+    """Raises `InputError` if the input `source` is one of the output files, `folder`/`names`."""
     for name in names:
         if os.path.realpath(os.path.join(folder, name)) == os.path.realpath(source):
             reason = f"because {name} is the name of an output file"

@@ -12,7 +12,7 @@ from bert_tf.errors import InputError
 
 
 def check_is_regular(path: str) -> None:
-    """Refuses file:// and local paths of pipes, devices and sockets, whose reading may block."""
+    """Raises `InputError` for file://, and for pipes, devices and sockets: reading may block."""
     check_no_file_scheme(str(path))
     if "://" not in str(path) and os.path.exists(path) and not os.path.isfile(path):
         raise InputError(
@@ -44,7 +44,7 @@ def check_utf8(path: str) -> None:
 
 
 def check_no_file_scheme(path: str) -> None:
-    """Checks that a path is UTF-8, and not file://: only paths without :// count as local."""
+    """Checks that a path is UTF-8, and not file:// (bert-tf takes local paths without it)."""
     check_utf8(path)
     if path.startswith("file://"):
         raise InputError(f"Give the local path without file://. Received: {path}.")
@@ -69,18 +69,18 @@ def check_file_system(path: str) -> None:
 
 
 def real_path(path: str) -> str:
-    """Returns a local path without links, and a URL as it is."""
+    """Returns a local path with all links resolved, and a URL unchanged."""
     return path if "://" in path else os.path.realpath(path)
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Returns whether a path is a folder, or something in it, also through links."""
+    """Returns whether a path, with links resolved, is `folder` or inside of it."""
     one, two = map(real_path, (path, folder))
     return f"{one.rstrip('/')}/".startswith(f"{two.rstrip('/')}/")
 
 
 def check_plain_name(name: str, source: str) -> None:
-    """Checks that `name`, which the file `source` of a checkpoint contains, is not a path."""
+    """Checks that the file name `name`, read from the checkpoint file `source`, has no folder."""
     if name in ("", ".", "..") or not {"/", "\\", "\0"}.isdisjoint(name):
         raise InputError(
             f"{source} names the file {name!r:.80}. Only names without a folder are "
@@ -126,7 +126,7 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
     if actual != kind:
         raise InputError(f"{path} is a {actual}. Give the path of a new {kind}.")
 
-    # Of a link, its target is written.
+    # A link is kept, and its target is written.
     has_own_name = os.path.basename(path) not in ("", ".", "..") and not os.path.islink(
         path
     )
@@ -136,8 +136,8 @@ def resolve_output(path: str, is_folder: bool = False) -> str:
 def check_output_file(path: str, inputs: Iterable[str] = ()) -> None:
     """Checks, before the work of a program, that its output file can be written.
 
-    The path may be the standard output. It must not be one of the `inputs`, also under
-    another name.
+    The path may be the standard output. It must not be the path of one of the `inputs`,
+    nor another path of the same file.
     """
     target = path if is_stdout(path) else resolve_output(path)
     for source in inputs if "://" in path or os.path.exists(target) else ():

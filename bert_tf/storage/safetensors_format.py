@@ -1,4 +1,4 @@
-"""Tensors as the bytes of a safetensors file, and back."""
+"""Converts tensors to the bytes of a safetensors file, and back."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ def to_safetensors(
 
 
 def from_safetensors(content: bytes, path: str) -> dict[str, np.ndarray]:
-    """Returns the tensors of a safetensors file, bfloat16 tensors as float32.
+    """Returns the tensors of a safetensors file, with bfloat16 tensors as float32.
 
     Raises:
         InputError: The file is damaged, or NumPy does not have the dtype of a tensor.

@@ -51,7 +51,7 @@ def compression(path: str) -> str:
 def read_frames(path: str) -> Iterator[tuple[str, bytes]]:
     """Yields each record of a file with its state: `INTACT` or `DAMAGED`.
 
-    If the end of the file cannot be read, the last pair is `LOST` and an empty record.
+    If the rest of the file cannot be read, the last pair is `LOST` and an empty record.
     """
     with files.gfile().GFile(path, "rb") as raw:
         file = gzip.GzipFile(fileobj=raw) if compression(path) else raw

@@ -152,7 +152,7 @@ def write_into(
 
 
 def is_weights_folder(path: str) -> bool:
-    """Whether the path is a weights folder."""
+    """Whether a path is a weights folder, which contains a `weights.json`."""
     return files.exists(posixpath.join(path, FACTS_FILE))
 
 
@@ -204,8 +204,8 @@ def read_facts(folder: str) -> dict[str, Any]:
             "the folder again with this version of bert-tf."
         )
 
-    # A format 1 with this checksum was changed: versions with format 1 did not write
-    # it.
+    # Versions that wrote format 1 did not write this checksum. So a file with both was
+    # changed, and the check fails.
     if facts["format"] == _FORMAT or FACTS_SHA256 in facts:
         verify_facts(path, facts)
 

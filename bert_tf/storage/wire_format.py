@@ -4,7 +4,7 @@ All records of a batch have the same structure. The records differ in the values
 numbers, and so in the lengths of the encoded numbers. The bytes of a batch are written
 into a matrix that is wide enough for the longest record, and unused bytes are removed.
 This is several times faster than `tf.io.encode_proto`. The speed matters because
-writing records consists mostly of serialization.
+serialization takes most of the time of writing records.
 
 Source: protocol buffers' encoding of `tensorflow.Example`.
 """

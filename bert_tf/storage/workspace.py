@@ -22,7 +22,7 @@ class Workspace:
     in a folder.
 
     Attributes:
-        path: The folder, local or gs://. Nothing is written before `locked`.
+        path: The folder, local or gs://. Nothing is written to it before `locked`.
         content: The content of the folder, for messages, such as "run".
         parameter: The name of the parameter with the path, for messages.
         lock: The name of the lock file; not needed if the folder is only checked.
@@ -37,8 +37,8 @@ class Workspace:
     def check_owned(self, marks: Iterable[str], outputs: Iterable[str]) -> None:
         """Raises `InputError` if an output exists in the folder, but none of the marks.
 
-        Both are names of files. One mark is enough to show that the program has written
-        the folder.
+        Marks and outputs are names of files. One mark is enough to show that the
+        program has written the folder.
         """
         reason = f"{self.path} contains no {self.content} of bert-tf"
         remedy = f"Give another {self.parameter}"
@@ -50,8 +50,8 @@ class Workspace:
 
         A context inside another one of the same object has no effect. After an error, a
         new folder into which nothing was written is removed. If another process has the
-        lock, the program waits or, without `wait`, raises an `InputError`, whose
-        message starts with `busy`: what the other process does.
+        lock, the call waits or, if `wait` is false, raises an `InputError`, whose
+        message starts with `busy`, a sentence on what the other process does.
 
         Yields:
             The descriptor of the lock file; processes that inherit it have the lock

@@ -1,8 +1,8 @@
-"""Converts text to ids in the graph, with the results of the released FullTokenizer.
+"""Converts text to ids in a TensorFlow graph, as the released FullTokenizer does.
 
 Read the modules in this order: `vocabulary` (vocab.txt and its checks, the casing of
 released models, the share of [UNK] in a text), `tensorflow_tokenizer` (`BertTokenizer`,
-the interface for users), `input_checks` (texts and ids to tensors), `basic_tokenizer`
+the interface for users), `input_checks` (Python values to tensors), `basic_tokenizer`
 (text to words, and offsets in the original text), `rare_characters` (rules that depend
 on more than one character), `unicode_tables` (the rules for each character, frozen at
 Unicode 14.0; without TensorFlow), `special_tokens` ([MASK] in text, on request),

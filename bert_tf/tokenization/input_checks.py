@@ -1,4 +1,4 @@
-"""Converts the texts and ids that a caller passes to tensors."""
+"""Converts texts and ids, in the forms that users may pass, to tensors."""
 
 import re
 from typing import Any
@@ -19,7 +19,7 @@ def texts_as_batch(texts: Any) -> tuple[Any, bool]:
             or 1. Bytes are interpreted as UTF-8.
 
     Returns:
-        string [N], and whether `texts` is a single text.
+        A tensor string [N], and whether `texts` is a single text.
 
     Raises:
         InputError, TypeError, ValueError: `texts` are not texts. If only the rank
@@ -63,7 +63,8 @@ def ids_as_ragged(ids: Any, dtype: Any = tf.int32) -> tuple[Any, bool]:
             one such text.
 
     Returns:
-        Ragged `dtype` [N, None], and whether `ids` are the ids of a single text.
+        A ragged tensor [N, None] of the given dtype, and whether `ids` are the ids of a
+        single text.
 
     Raises:
         InputError, TypeError, ValueError: `ids` are not integers, or have another rank.

@@ -13,10 +13,11 @@ _NOT_PAIRS = "Pairs need the same number of first and second texts"
 
 
 def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any]:
-    """Returns the lengths of both texts of each pair, truncated to a sum of `room`.
+    """Returns the lengths of both texts of each pair after truncation.
 
-    Truncation removes tokens one by one from the end of the longer text. If both texts
-    are equally long, a token of B is removed. All lengths are int32.
+    The sum of both is at most `room`. Truncation removes tokens one by one from the end
+    of the longer text. If both texts are equally long, a token of B is removed. All
+    lengths are int32.
 
     Source: google-research/bert `run_classifier._truncate_seq_pair`.
     """
@@ -28,15 +29,15 @@ def truncated_lengths(length_a: Any, length_b: Any, room: Any) -> tuple[Any, Any
 def check_pairs(
     ids_a: Any, ids_b: Any, single_a: bool, single_b: bool
 ) -> tuple[Any, Any]:
-    """Checks that both have the same number of rows, so that neither is broadcast.
+    """Checks that A and B have the same number of texts, so that none is broadcast.
 
     `ids_a` and `ids_b` are ragged int32 [B, None]. `single_a` and `single_b` say
-    whether they were given as one text and not as a batch; both must be equal.
+    whether the caller gave one text instead of a batch; they must be equal.
 
     Returns:
         `ids_a` and `ids_b`. If a number of rows is known only when the graph runs, both
-        returned tensors depend on an assertion. If the numbers differ, the assertion
-        fails before any operation on the tensors.
+        returned tensors depend on an assertion. If the numbers of rows differ, the
+        assertion fails before any operation on the tensors.
     """
     sizes = (ids_a.shape[0], ids_b.shape[0])
     if single_a != single_b or (None not in sizes and sizes[0] != sizes[1]):
@@ -115,13 +116,13 @@ def pack(
 
 
 def _row_spans(ids: Any) -> tuple[Any, Any]:
-    """Returns the index of each row's first value and its length: two int32 [B, 1]."""
+    """Returns for each row the index of its first value and its length: two int32 [B, 1]."""
     splits = tf.cast(ids.row_splits, tf.int32)
     return splits[:-1, None], (splits[1:] - splits[:-1])[:, None]
 
 
 def gather_where(condition: Any, ids: Any, indices: Any) -> Any:
-    """Returns `ids.values` at `indices` where `condition` is true, else any value.
+    """Returns `ids.values` at `indices` where `condition` is true, any value elsewhere.
 
     A 0 is appended to the values, so that tf.gather can read index 0 if `ids` has no
     values.

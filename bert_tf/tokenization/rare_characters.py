@@ -1,10 +1,10 @@
 """The tokenizer rules that depend on more than one character, as graph operations.
 
 The normalizer (a tensorflow_text operation) maps each character by itself. Its results
-are correct except for invalid UTF-8, for the final sigma, and for the order of a few
-combining characters that are not removed as accents. Before the normalizer runs, the
-functions of this module rewrite the texts that contain such a case. Nearly all texts
-contain none.
+are correct except for invalid UTF-8, for a capital sigma at the end of a word, and for
+the order of a few combining characters that are not removed as accents. Before the
+normalizer runs, the functions of this module rewrite the texts that contain such a rare
+case. Nearly all texts contain none.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ _FINAL_SIGMA = 0x3C2
 
 
 def ordinary_text_pattern(do_lower_case: bool) -> str:
-    """Returns a regular expression that fully matches a text without rare cases.
+    """Returns a regular expression that fully matches texts without a rare case.
 
     In RE2, invalid UTF-8 matches no character class. The pattern excludes surrogates
     explicitly because RE2 accepts encoded surrogates as valid.
@@ -70,7 +70,7 @@ def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
 
 
 def placeholder_pattern() -> str:
-    """Returns a regular expression for one of `unicode_tables.PLACEHOLDERS`."""
+    """Returns a regular expression that matches one of `unicode_tables.PLACEHOLDERS`."""
     placeholders = unicode_tables.PLACEHOLDERS
     return f"[\\x{{{placeholders[0]:X}}}-\\x{{{placeholders[-1]:X}}}]"
 
@@ -88,7 +88,7 @@ def restore_later_punctuation(texts: Any) -> Any:
 
 
 def _decode(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
-    """Decodes texts and applies the rules of this module.
+    """Decodes texts to code points, and applies the rules of this module to them.
 
     Returns:
         The code points, ragged int32 [N, characters], and the offset of each code
@@ -180,7 +180,7 @@ def _order_combining_characters(
 
 
 def _decompose(rows: Any, codes: Any, starts: Any) -> tuple[Any, Any, Any]:
-    """Decomposes the characters in the table `reorderable` of `unicode_tables`."""
+    """Decomposes the characters that are in the table `reorderable` of `unicode_tables`."""
     arrays = unicode_tables.load()
     characters = arrays["reorderable"]
     lengths = arrays["decomposition_lengths"]

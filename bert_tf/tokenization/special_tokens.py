@@ -22,10 +22,10 @@ _PRIVATE_USE = range(0xE000, 0xF900)
 class SpecialTokenFinder:
     """Replaces special tokens in texts with placeholders.
 
-    If a text contains a private-use character that serves as a placeholder, another
-    private-use character replaces it. The tokenizer's rules treat both characters
-    alike, and the vocabulary contains neither. The dict `placeholders` maps each
-    special token, in the order of `SPECIAL_TOKENS`, to its placeholder.
+    If a text already contains a character that serves as a placeholder, another
+    private-use character, the substitute, replaces it. The tokenizer's rules treat both
+    characters alike, and the vocabulary contains neither. The dict `placeholders` maps
+    each special token, in the order of `SPECIAL_TOKENS`, to its placeholder.
     """
 
     def __init__(self, tokens: Iterable[str]) -> None:
@@ -48,7 +48,7 @@ class SpecialTokenFinder:
         )
 
     def replace_reversibly(self, texts: Any) -> Any:
-        """Replaces special tokens so that `restore` can undo it; lengths in bytes may change."""
+        """Replaces special tokens so that `restore` can restore the text, but not its length."""
         for index, character in self._numbered:
             texts = tf.strings.regex_replace(
                 texts, character, f"{self._substitute}{index}"
@@ -56,7 +56,7 @@ class SpecialTokenFinder:
         return self._insert_placeholders(texts)
 
     def restore(self, words: Any) -> Any:
-        """Reverses `replace_reversibly` in words of its texts, string [W]."""
+        """Reverses `replace_reversibly` in words, string [W], of the texts that it returned."""
         for token, placeholder in self.placeholders.items():
             words = tf.strings.regex_replace(words, placeholder, token)
 
@@ -68,10 +68,10 @@ class SpecialTokenFinder:
         return words
 
     def widen_spans(self, pieces: Any, starts: Any, ends: Any) -> tuple[Any, Any]:
-        """Widens the span (start and end) of each placeholder to that of its token.
+        """Widens the span of each placeholder to the span of its special token.
 
         `pieces`, string [T], is the normalized text of each token. `starts` and the
-        exclusive `ends` are int64 [T], in bytes of the text.
+        exclusive `ends` of their spans are int64 [T], in bytes of the text.
         """
         # The length of the special token of each placeholder; 0 for other tokens.
         lengths = tf.zeros_like(starts)  # [T]

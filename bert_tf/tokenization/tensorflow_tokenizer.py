@@ -53,9 +53,9 @@ class BertTokenizer(tf.Module):
     Args:
         vocab: Path of a `vocab.txt`, or the list of tokens.
         do_lower_case: Whether to lower-case and remove accents, as for the uncased
-            models. None: the casing in the file next to the `vocab.txt`; without it,
-            False if 20 or more entries, and at least 1 %, have upper-case letters,
-            which is logged, and else True.
+            models. None: the casing in the file next to the `vocab.txt`. If there is no
+            such file: False, which is logged, if 20 or more entries, and at least 1 %,
+            have upper-case letters; else True.
         special_tokens_in_text: Whether special tokens in a text, such as `[MASK]`, get
             their own ids (required for fill-mask) and separate words as spaces do. By
             default special tokens in a text are ordinary text.
@@ -199,7 +199,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def tokenize_in_lite(self, texts: Any) -> Any:
-        """Tokenizes with operations of TFLite and of tensorflow_text for TFLite.
+        """Tokenizes with only the operations that TFLite and its tensorflow_text have.
 
         The ids may differ from those of `tokenize` for four kinds of text: bytes that
         are not valid UTF-8; a capital sigma at the end of a word; words of more than
@@ -214,7 +214,7 @@ class BertTokenizer(tf.Module):
             Ragged int32 [N, None]; for one text int32 [None].
 
         Raises:
-            InputError: `special_tokens_in_text` is set. TFLite has no operation that
+            InputError: `special_tokens_in_text` is true. TFLite has no operation that
                 searches text.
         """
         if self._special:
@@ -229,7 +229,7 @@ class BertTokenizer(tf.Module):
 
     @_on_cpu
     def words(self, texts: Any) -> Any:
-        """Returns the normalized words, split at spaces and punctuation, for WordPiece.
+        """Normalizes texts, and splits them into words at spaces and punctuation.
 
         Args:
             texts: string [N], or one text.
@@ -350,6 +350,6 @@ class BertTokenizer(tf.Module):
 
 
 def _token_strings(texts: Any, starts: Any, ends: Any) -> Any:
-    """Returns the text of each token in the normalized texts: string [tokens]."""
+    """Returns the part of the normalized texts that each token covers: string [tokens]."""
     token_texts = tf.gather(texts, starts.value_rowids())
     return tf.strings.substr(token_texts, starts.values, ends.values - starts.values)

@@ -1,4 +1,4 @@
-"""The character tables, frozen at Unicode 14.0.
+"""The tokenizer's rules for each character, as tables that are frozen at Unicode 14.0.
 
 `tools/make_unicode_tables.py` generates them.
 """

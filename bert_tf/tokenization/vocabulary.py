@@ -1,9 +1,10 @@
 """Reads and checks `vocab.txt` files, their casing, and whether they fit a text.
 
 The casing of a vocabulary that `train_vocabulary` wrote is in a file next to it: the
-casing of vocab.txt is in vocab.txt.json. The name of a folder tells the casing of a
-released model. Text in another casing or language than its vocabulary becomes mostly
-[UNK], and a model then trains and predicts without an error: `unknown_warning` tells.
+casing of vocab.txt (the value of `do_lower_case`) is in vocab.txt.json. The casing of a
+released model is known from the name of its folder. Text in another casing or language
+than its vocabulary becomes mostly [UNK], and a model then trains and predicts without
+an error, so `unknown_warning` returns a warning.
 """
 
 import json
@@ -50,9 +51,9 @@ def load_vocabulary(path: str) -> list[str]:
 
     The id of a token is its line number, from 0. Lines end at \n or \r\n only. White
     space around a token is removed, as in the released `load_vocab`, except in two
-    tokens of the released Chinese file, U+2028 and ##U+2028. Also as there, the last of
-    equal tokens has their id, and no text reaches an empty line or a token with white
-    space inside. Empty lines at the end are not entries.
+    tokens of the released Chinese file, U+2028 and ##U+2028. As in the released code, a
+    repeated token gets the id of its last line, and no text ever becomes an empty token
+    or one with white space inside. Empty lines at the end are not entries.
 
     Raises:
         InputError: The file is not UTF-8, or its line ends are CR; a token contains CR
@@ -116,10 +117,10 @@ def check_size(
 
 
 def check_casing_file(path: str, inputs: Iterable[str]) -> None:
-    """Checks, before a vocabulary is learned, that its casing will replace no data.
+    """Checks, before a vocabulary is learned, that its casing file replaces no data.
 
-    The file next to the `vocab.txt` must not be an input, or have other content than a
-    casing. The path of the `vocab.txt` may be the standard output.
+    The casing file is next to the `vocab.txt`. It must not be an input, and if it
+    exists, it must contain a casing. A `vocab.txt` on the standard output has none.
     """
     if is_stdout(path):
         return
@@ -158,15 +159,16 @@ def write_vocabulary(path: str, tokens: Sequence[str], do_lower_case: bool) -> N
 
 
 def _casing_files(path: str) -> list[str]:
-    """Returns where the casing can be: next to a `vocab.txt`, or to a link's target."""
+    """Returns the possible paths of the casing file: next to a `vocab.txt` or its link target."""
     return list(dict.fromkeys([f"{path}.json", f"{real_path(path)}.json"]))
 
 
 def recorded_casing(path: str) -> bool | None:
     """Returns the casing that `write_vocabulary` wrote for a `vocab.txt`, or None.
 
-    The result is None if there is no such file, or if it belongs to another vocabulary,
-    which is logged. A file with other content than a casing raises `InputError`.
+    The result is None if there is no casing file, or if it belongs to another
+    vocabulary, which is logged. A file with other content than a casing raises
+    `InputError`.
     """
     for casing_file in filter(files.is_file, _casing_files(path)):
         content = json_files.read(casing_file, _CASING, required=True)
@@ -220,8 +222,8 @@ def known_casing(vocab: str | Sequence[str], do_lower_case: bool | None) -> bool
 def cased_entries(tokens: Sequence[str]) -> str:
     """Returns how many entries have upper-case letters, such as "30 of 100".
 
-    Entries in brackets do not count. Returns "" if there are too few for a cased
-    vocabulary.
+    Entries in brackets do not count. Returns "" if so few have upper-case letters that
+    the vocabulary is not cased.
     """
     entries = [token for token in tokens if not _IN_BRACKETS.fullmatch(token)]
     upper = sum(token != token.lower() for token in entries)
@@ -264,11 +266,11 @@ def validate_case_matches_checkpoint(
 def count_unknown(
     ids: Any, unk_id: int, special_ids: Collection[int]
 ) -> tuple[int, int]:
-    """Counts [UNK], and the ids of text, in integers of any shape.
+    """Counts [UNK], and all ids that stand for text, in integers of any shape.
 
     Returns:
-        The number of [UNK], and the number of ids that are not in `special_ids`, which
-        are those of [PAD], [CLS] and [SEP].
+        The number of [UNK], and the number of ids that are not in `special_ids`, the
+        ids of [PAD], [CLS] and [SEP].
     """
     ids = np.asarray(ids)
     return int((ids == unk_id).sum()), int((~np.isin(ids, list(special_ids))).sum())
@@ -277,10 +279,10 @@ def count_unknown(
 def unknown_warning(
     unknown: int, total: int, what: str, remedy: str = _REMEDY
 ) -> str | None:
-    """Returns one line if more than 2 % of the tokens are [UNK], else None.
+    """Returns a one-line warning if more than 2 % of the tokens are [UNK], else None.
 
-    `total` is without [PAD], [CLS] and [SEP]. In the message, `what` is the counted
-    tokens in the plural, such as "tokens of dev.tsv", and `remedy` a sentence without a
+    `total` does not count [PAD], [CLS] and [SEP]. In the warning, `what` names the
+    counted tokens, such as "tokens of dev.tsv", and `remedy` is a sentence without a
     full stop.
     """
     if unknown <= UNKNOWN_LIMIT * total:

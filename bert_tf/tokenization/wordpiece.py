@@ -27,7 +27,7 @@ class WordPiece(tf.Module):
     tensorflow_text limits the number of bytes of a word. The operation runs with a
     limit of 200 bytes, and returns [UNK] for words with more bytes. No word of up to
     200 ASCII characters exceeds this limit. If a batch has words of more than 200
-    bytes, a branch of the graph tokenizes those words again.
+    bytes, a branch of the graph tokenizes those words again with a higher limit.
     """
 
     def __init__(self, tokens: Sequence[str], unk_id: int) -> None:
@@ -141,7 +141,7 @@ class WordPiece(tf.Module):
         return (*merged, tf.gather(tf.pad(tf.cumsum(counts), [[1, 0]]), splits))
 
     def _model_with_byte_limit(self) -> Any:
-        """Returns the model with a limit of 800 bytes: the four bytes of its limit are replaced."""
+        """Returns the model with a limit of 800 bytes, by replacing the four bytes of its limit."""
         indices = tf.range(self._limit_position, self._limit_position + 4)[:, None]
         limit = tf.constant(np.frombuffer(struct.pack("<i", _MAX_BYTES), np.uint8))
         return tf.tensor_scatter_nd_update(self._model, indices, limit)
@@ -150,11 +150,11 @@ class WordPiece(tf.Module):
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:
     """Replaces `LATER_PUNCTUATION` in tokens with placeholders, as the normalizer does.
 
-    By the released rules, no word matches a token of the vocabulary that contains a
-    placeholder character, and the token must not match a replaced character in a text.
-    So a unique string that no word contains replaces such a token. It also replaces an
-    empty token, all but the last of equal tokens, and a token that contains a space,
-    which the WordPiece operation would match across two words.
+    By the released rules, some tokens never match a word. Each of them is replaced by a
+    unique string that no word contains. They are: a token that contains a placeholder
+    character, which would match a replaced character in a text; an empty token; all but
+    the last of equal tokens; and a token that contains a space, which the WordPiece
+    operation would match across two words.
     """
     placeholders = unicode_tables.PLACEHOLDERS
     replacements = dict(
@@ -171,9 +171,9 @@ def _with_placeholders(tokens: Sequence[str]) -> list[str]:
 
 
 def _limit_position(buffer: bytes) -> int:
-    """Returns where a WordPiece model in flatbuffers has its limit of bytes per token.
+    """Returns the position in a WordPiece model, a flatbuffer, of its limit of bytes.
 
-    The limit is the fifth field, `max_bytes_per_token`.
+    The limit of bytes per token is the fifth field, `max_bytes_per_token`.
 
     Source: tensorflow_text `fast_wordpiece_tokenizer_model.fbs`. In the flatbuffers
     encoding, a table refers to a list of the positions of its fields.

@@ -36,10 +36,10 @@ UNKNOWN = f"W{PREFIX} plugin.cc:7] The plug-in for my accelerator is too old."
 PROGRAM = """
 import sys
 from absl import flags
-from bert_tf.program import command_line, startup
+from bert_tf.program import command_line, config_flags, startup
 from bert_tf.errors import InputError
 
-flags.DEFINE_string("output_dir", "run", "")
+config_flags.define_path("output_dir", "", "run")
 
 def main():
     assert ("tensorflow" in sys.modules) == ("://" in flags.FLAGS.output_dir)

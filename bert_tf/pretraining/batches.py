@@ -69,10 +69,10 @@ def training_batches(
             type_vocab_size}. The records must have been created with the same S and P.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
         masks: How unmasked records are masked; None if the records have masks.
-        part: (n, N) to parse and return only part n of N equal parts of each batch; None
-            for complete batches. A saved position of one part can be restored in any
-            other part, also with another N. But a position of parts cannot be restored
-            for complete batches, nor the reverse.
+        part: (n, N) to parse and return only part n of N equal parts of each batch;
+            None for complete batches. A saved position of one part can be restored in
+            any other part, also with another N. But a position of parts cannot be
+            restored for complete batches, nor the reverse.
 
     Raises:
         InputError: The records do not match `record_format.PRETRAINING` or, with

@@ -56,13 +56,13 @@ def checked_records(
     masking: MaskingConfig,
     tokenizer: BertTokenizer | None,
 ) -> PretrainingRecords:
-    """Finds the record files of a run, and checks that they suit its model and settings.
+    """Finds the record files of a run; checks that they suit its model and settings.
 
     Logs a warning if unmasked records will have fewer masks than `masking` says.
 
     Args:
-        input_file: Comma-separated globs of the files for training; None if the run does
-            not train.
+        input_file: Comma-separated globs of the files for training; None if the run
+            does not train.
         eval_input_file: Comma-separated globs of the files for evaluation; None to
             evaluate on the files for training.
         masking: Which tokens of unmasked records are masked. Its
@@ -212,7 +212,7 @@ def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
 
 
 def check_files(paths: Sequence[str], sizes: Sizes) -> dict[str, str]:
-    """Checks the first record of each file, and the size of files that a manifest lists.
+    """Checks the first record of each file, and the sizes of files in a manifest.
 
     Returns:
         Dict from each feature of `record_format.PRETRAINING` or

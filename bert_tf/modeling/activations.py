@@ -76,7 +76,7 @@ _GELU = {"gelu": gelu, "gelu_exact": gelu_exact}
 
 
 def activation(name: str) -> Callable[[Any, bool], Any]:
-    """Returns the activation function, with the arguments x and training, of a name.
+    """Returns the activation function of the given name; it takes `x` and `training`.
 
     `name` is a `BertConfig.hidden_act`: "gelu" (tanh form), "gelu_exact" (erf form),
     "linear", "relu" or the name of any other Keras activation.

@@ -91,7 +91,7 @@ class BertBaseModel(keras.Model):
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Mapping[str, Any]) -> Any:
-        """Returns the shape of each output by name; `input_shape` has those of the inputs."""
+        """Returns the shapes of the outputs by name, given the shapes of the inputs by name."""
         inputs = {
             name: keras.KerasTensor(shape, "int32")
             for name, shape in input_shape.items()

@@ -28,10 +28,10 @@ ResultAndGradient = tuple[Any, Callable[..., Any]]
 
 
 def with_gradient(function: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """Calls a function, and uses the custom gradient that it returns in training.
+    """Returns the first result of `function`, with a custom gradient if `training`.
 
-    `function` returns two values. `with_gradient` returns the first one. The second one
-    is a function from the gradient of the first value to the gradients of `arguments`.
+    The second result of `function` is this gradient: a function that takes the gradient
+    of the first result, and returns the gradients of `arguments`.
     """
     if not training:
         return function(*arguments)[0]

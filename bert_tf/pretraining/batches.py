@@ -169,7 +169,7 @@ def _parts(
 
 
 def _rows_at_once(batch_size: int) -> int:
-    """Returns the rows to mask at once: the first multiple of `batch_size` that suffices."""
+    """Returns the multiple of `batch_size`, at least `_MASKED_AT_ONCE`, to mask at once."""
     return -(-_MASKED_AT_ONCE // batch_size) * batch_size
 
 
@@ -179,10 +179,10 @@ def evaluation_batches(
     batch_size: int,
     masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
-    """Returns batches with each example once, in file order; the last may be smaller.
+    """Returns batches that contain each example once, in the order of the files.
 
-    The arguments and the errors are as in `training_batches`. The masks of a record are
-    the same in each evaluation.
+    The last batch may be smaller. The arguments and the errors are as in
+    `training_batches`. The masks of a record are the same in each evaluation.
     """
     parse = checking_parser(paths, sizes)
     dataset = tf.data.Dataset.range(len(paths)).flat_map(_reader(paths))

@@ -95,7 +95,7 @@ class PretrainingObjective:
         return sums
 
     def loss(self, sums: Tensors, counts: Tensors) -> Any:
-        """Returns the mean masked-LM loss, plus the mean next-sentence loss."""
+        """Returns the mean masked-LM loss plus, for "mlm_nsp", the mean next-sentence loss."""
         loss = sums["masked_lm_loss"] / (counts["masked_lm"] + _EPSILON)
         if self.predicts_next_sentence:
             loss += sums["next_sentence_loss"] / counts["next_sentence"]

@@ -18,8 +18,8 @@ from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
 from bert_tf.training.step.objective import ORIGIN
 
-# A window is this many batches. Within each window, records of similar length are grouped
-# into batches.
+# A window is this many batches. Within each window, records of similar length are
+# grouped into batches.
 _BATCHES_PER_WINDOW = 16
 Batch = dict[str, Any]
 # A function from serialized records, or from the indices of records, to a batch.

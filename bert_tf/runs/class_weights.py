@@ -21,7 +21,7 @@ _SHOWN_LABELS = 20
 
 
 def check_labels(task: Task, class_weights: ClassWeights) -> None:
-    """Raises `InputError` if the task has no labels, or lacks a label with a class weight."""
+    """Raises `InputError` if the task has no labels, or `class_weights` has an unknown label."""
     facts = task.facts
     if task.first_label_id is None or not facts.labels:
         raise InputError(

@@ -59,10 +59,10 @@ class DistillationObjective:
         return getattr(self.student, name)
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
-        """Returns the task's sums, with another "loss", and the sum "teacher_loss".
+        """Returns the task's sums, with the combined "loss", and "teacher_loss".
 
-        "loss" is the weighted mean of the summed label losses of the batch and the
-        summed teacher losses.
+        The combined loss is the weighted mean of two sums over the batch: the label
+        losses and the teacher losses.
         """
         outputs = self.student.outputs_of_model(batch, training, seed)
         sums = self.student.sums_of_outputs(outputs, batch)
@@ -92,8 +92,8 @@ def cache_teacher(
 ) -> None:
     """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
 
-    The cache is added to `RecordFile.caches` of the train split. `objective` is that of
-    the teacher, and `trainer` that of the student.
+    The cache is added to `RecordFile.caches` of the train split. `objective` is the
+    teacher's objective; `trainer` trains the student.
     """
 
     def logits_of(batch: dict[str, Any]) -> Any:

@@ -82,18 +82,18 @@ def fine_tune(
     Args:
         task: The task: `glue_task`, `custom_task`, `SquadTask`, `NerTask`,
             `ChoiceTask`, or your own subclass of `Task`.
-        data: The place of the data set.
+        data: The location of the data set.
         output_dir: The folder of the run.
         init_checkpoint: The pretrained model; see `bert_tf.load`. None for random
             weights.
         bert_config_file: The architecture: a file, or a size such as "tiny". None for
-            that of the checkpoint.
-        vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
-            checkpoint.
+            the architecture of the checkpoint.
+        vocab_file: The vocabulary. None for the vocabulary of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for the setting of
+            the checkpoint.
         init_head: Whether the head comes from `init_checkpoint` too. By default, it
             does if the checkpoint is of the same task with the same labels.
-        head: The layers of the head that is trained. None for those of `task`.
+        head: The layers of the head that is trained. None for the layers of `task`.
         overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
             it.
         check_only: Whether to stop after all checks, before anything is written.
@@ -214,7 +214,7 @@ def _read_data(
     settings: RunSettings,
     distillation: DistillationConfig | None,
 ) -> tuple[RunData, Teacher | None]:
-    """Returns the data of the task with its labels and head, and the teacher."""
+    """Returns the data, after the labels and head of the task are known, and any teacher."""
     length = settings.config.max_seq_length
     model.pretrained.config.check_length(length)
     source = RunModel(plain(distillation.teacher)) if distillation else model

@@ -79,7 +79,7 @@ class FeatureCache:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
 
     def write(self, compute: Callable[[np.ndarray], Any], name: str) -> None:
-        """Computes and writes the missing shards, after a run that does so now, if any.
+        """Computes and writes missing shards; waits first if another run is doing so.
 
         `compute` takes the indices of records, int64 [B], and returns float [B, T, K,
         H], where T is at least the largest length of these records.

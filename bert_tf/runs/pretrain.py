@@ -81,10 +81,10 @@ def pretrain(
         init_checkpoint: The model to start from; see `bert_tf.load`. None for random
             weights.
         bert_config_file: The architecture: a file, or a size such as "tiny". None for
-            that of the checkpoint.
-        vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
-            checkpoint.
+            the architecture of the checkpoint.
+        vocab_file: The vocabulary. None for the vocabulary of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for the setting of
+            the checkpoint.
         overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
             it.
         phases: The phases to run; `predict` has no effect.

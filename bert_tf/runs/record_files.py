@@ -262,7 +262,7 @@ def _serialize(
 
 
 def _index_of(blocks: Sequence[_Block], key: Facts, notes: Facts) -> RecordIndex:
-    """Returns the index of a file of blocks, of which there is at least one."""
+    """Returns the index of a record file that consists of one or more blocks."""
     sizes, num_tokens, num_examples, per_example, counts = zip(*blocks, strict=True)
     totals: collections.Counter[str] = collections.Counter()
     for block_counts in counts:

@@ -294,7 +294,7 @@ class RunData:
         return os.path.join(self.folder, f"{name}.tf_record")
 
     def _find_unlabelled(self, path: str) -> Split:
-        """Returns the split of `unlabelled_file` as a test split, because it needs no labels."""
+        """Returns `unlabelled_file` as a test split, because test splits need no labels."""
         location = dataclasses.replace(self.location, test_file=path, test_fraction=0.0)
         split, *_ = self.task.splits("test", location)
         return dataclasses.replace(split, kind="test", suffix="")

@@ -24,11 +24,11 @@ class RunModel:
 
     Attributes:
         init_checkpoint: The checkpoint of the initial weights, or None.
-        bert_config_file: The architecture: a file or the name of a size. None for that
-            of the checkpoint.
-        vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
-            checkpoint.
+        bert_config_file: The architecture: a file or the name of a size. None for the
+            architecture of the checkpoint.
+        vocab_file: The vocabulary. None for the vocabulary of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for the setting of
+            the checkpoint.
         output_dir: The folder of the run; None for a program without a run.
         do_train: Whether the program trains.
         overwrite: Whether the program removes an earlier run in `output_dir`.

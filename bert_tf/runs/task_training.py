@@ -44,7 +44,7 @@ def make_objective(
     seed: int,
     dtype: str,
 ) -> Any:
-    """Returns the model of a task with its loss, which may include that of a teacher."""
+    """Returns the objective: the model and loss of a task, including that of any teacher."""
     runtime = settings.runtime
     objective = task.make_objective(
         config, seed=seed, dtype=dtype, recompute=runtime.recompute

@@ -191,7 +191,7 @@ class HeldOutEvaluation(Callback):
     results: dict[str, Metrics]
 
     def should_stop(self, state: RunState) -> bool:
-        """Returns whether `max_evals` evaluations have followed the best one; False if it is 0."""
+        """Returns whether `max_evals`, unless it is 0, evaluations have followed the best one."""
         return 0 < self.max_evals <= state.best.evals_since
 
     def act(self, state: RunState) -> None:

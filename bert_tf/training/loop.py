@@ -141,7 +141,7 @@ def run_loop(
 
 
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:
-    """Exchanges signals: returns one, or 0 if no process has one, and the chief's `steps`."""
+    """Returns a stop signal if any process has one, else 0, and the `steps` of the chief."""
     signal_number = (signals or [0])[0]
     any_signal, agreed_steps = workers.sum(
         [signal_number, steps if workers.is_chief else 0]

@@ -35,7 +35,7 @@ _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 def log_step_cost(
     objective: Objective, tokens: int, flops: int, memory: Mapping[str, int]
 ) -> Metrics:
-    """Logs the cost of a step, and returns `MetricAccumulator.per_step` for its tokens.
+    """Logs the cost of a step, and returns `{"tokens_per_sec": tokens}`.
 
     Args:
         objective: The objective, whose trainable parameters are counted.

@@ -186,8 +186,7 @@ class RunFolder:
         """Checks that this run has the model and settings of the run in the folder.
 
         Only a run that trains without `overwrite` needs the settings of the run in the
-        folder. A repeated call with equal `training` that has passed the check before
-        does nothing.
+        folder. After a successful check, a call with equal `training` checks nothing.
 
         Args:
             training: The settings of this run; None if it only evaluates or predicts.
@@ -313,8 +312,8 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Locks the folder in a context, so that no second run writes to it.
 
-        A context inside another one of the same object has no effect. Object stores
-        (`gs://`) have no locks; there, the user must not start two runs in one folder.
+        If this object has already locked it, an inner context has no effect. Object
+        stores (`gs://`) have no locks: the user must not start two runs in one folder.
 
         Raises:
             InputError: Another run has locked the folder, or the folder cannot be

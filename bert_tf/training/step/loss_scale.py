@@ -15,10 +15,10 @@ STEPS_TO_DOUBLE = 2000.0
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts a step with finite gradients; doubles the scale after `STEPS_TO_DOUBLE`.
+    """Counts a step with finite gradients, after which the scale may double.
 
-    Both arguments are float32 scalar variables. `steps_at_scale` is the number of steps
-    since the scale last changed.
+    The scale doubles after `STEPS_TO_DOUBLE` such steps in a row. Both arguments are
+    float32 scalar variables; `steps_at_scale` counts the steps since the last change.
     """
     steps_at_scale.assign_add(1.0)
     due = steps_at_scale >= STEPS_TO_DOUBLE

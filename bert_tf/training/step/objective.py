@@ -116,7 +116,7 @@ class StepTotals:
     scalars: Metrics = dataclasses.field(default_factory=dict)
 
     def clear(self) -> None:
-        """Removes all steps."""
+        """Resets all totals to those of 0 steps."""
         self.steps = 0
         self.sums = {}
         self.counts = {}

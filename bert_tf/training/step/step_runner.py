@@ -54,7 +54,7 @@ class StepResult:
 
     @property
     def is_failure(self) -> bool:
-        """Whether training must end, because too many steps in a row were bad."""
+        """Whether training must end: too many steps in a row were bad, or one with `debug_nans`."""
         return bool(self.cause) or self.bad_in_a_row >= MAX_BAD_STEPS
 
     @property

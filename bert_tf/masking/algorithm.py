@@ -1,6 +1,9 @@
 """Masks rows (unmasked sequences): chooses the tokens to predict, and replaces them.
 
-`mask_rows` is called when records are created, and when `DynamicMasks` reads them.
+`mask_rows` is called when records are created or, by `DynamicMasks`, when records are
+read.
+
+Shape letters: B rows, S tokens in a row, P predictions in a row, V vocabulary entries.
 
 Source: google-research/bert `create_masked_lm_predictions`.
 """
@@ -21,7 +24,7 @@ _LARGEST_UINT32 = np.uint32(0xFFFFFFFF)
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """The properties of a vocabulary that pairing and masking need.
+    """The properties of a vocabulary that sentence pairing and masking need.
 
     Attributes:
         size: Number of entries, V.
@@ -54,7 +57,7 @@ class Vocabulary:
 
 
 def row_dtype(max_seq_length: int, vocab_size: int) -> np.dtype:
-    """Returns the dtype of a row; its field `ids` has shape [S] and is padded with 0."""
+    """Returns the structured dtype of a row; its field `ids` [S] is padded with 0."""
     token = np.dtype(record_format.ids_dtype(vocab_size))
     return np.dtype(
         [
@@ -71,7 +74,7 @@ def row_dtype(max_seq_length: int, vocab_size: int) -> np.dtype:
 
 
 def to_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Returns the columns of `record_format.unmasked` for B rows."""
+    """Converts B rows to columns: the features of `record_format.unmasked`, arrays [B, ...]."""
     return {
         f"ids_{rows['ids'].dtype}": rows["ids"],
         "lengths": np.stack([rows["length_a"], rows["length_b"]], axis=1),
@@ -81,7 +84,7 @@ def to_columns(rows: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def from_columns(columns: Mapping[str, np.ndarray], vocab_size: int) -> np.ndarray:
-    """Returns the rows of columns of `record_format.unmasked`, of any integer dtype."""
+    """Converts columns of `record_format.unmasked`, of any integer dtype, to B rows."""
     (name,) = (name for name in columns if name.startswith("ids_"))
     ids = columns[name]  # [B, S]
     lengths = columns["lengths"]  # [B, 2]
@@ -211,11 +214,11 @@ def _choose_units(
     first_sep: np.ndarray,
     budget: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Chooses words or n-grams of words at random, and all their tokens.
+    """Chooses whole words or n-grams of words at random.
 
     Returns:
-        The number of the word or n-gram of each token, int64 [B, S], and whether the
-        token is chosen, bool [B, S].
+        Two arrays. The first, int64 [B, S], has equal numbers for the tokens of the
+        same word or chosen n-gram. The second, bool [B, S], is True for chosen tokens.
     """
     words = _number_words(config, continues, maskable, first_sep)
     if config.max_ngram_size == 1:
@@ -228,12 +231,12 @@ def _choose_units(
 
 
 def _shuffle(keys: np.ndarray, purpose: Purpose, valid: np.ndarray) -> np.ndarray:
-    """Shuffles the columns of each row for which `valid`, bool [B, S], is true.
+    """Shuffles the indices of the columns where `valid`, bool [B, S], is True.
 
     Returns:
-        int64 [B, S]: the indices of these columns in random order, then S (padding).
+        int64 [B, S]: for each row, these indices in random order, then S (padding).
     """
-    # Draw 32 bits for each column: each 64-bit key gives those of two columns.
+    # Draw 32 bits for each column: each 64-bit key gives the bits of two columns.
     columns = valid.shape[1]
     index = np.arange((columns + 1) // 2)
     draws = random_draws.derive_keys(keys[:, None], purpose, index)  # [B, (S + 1) // 2]
@@ -254,9 +257,9 @@ def _number_words(
     maskable: np.ndarray,
     first_sep: np.ndarray,
 ) -> np.ndarray:
-    """Returns the number of each token's word in its row, from 0: int64 [B, S].
+    """Numbers the words of each row from 0; returns each token's word: int64 [B, S].
 
-    Without `do_whole_word_mask`, each maskable token is a word. Otherwise a "##" token
+    Without `do_whole_word_mask`, each maskable token is a word. With it, a "##" token
     belongs to the same word as the maskable token before the "##" token. If truncation
     cut a word at the start of B, then B starts with a "##" token. As in
     google-research/bert, that token belongs to the last word of A, unless
@@ -273,9 +276,9 @@ def _number_words(
 
 
 def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
-    """Counts the tokens of each word: int64 [B, S + 1], 0 after the last word."""
+    """Counts the tokens of each word of a row: int64 [B, S + 1], 0 after the last word."""
     count, columns = words.shape
-    # The number of each token's word in a flat array with S + 1 entries for each row.
+    # The index of each token's word in a flat array with S + 1 entries for each row.
     cells = (words + np.arange(count)[:, None] * (columns + 1))[maskable]
     sizes = np.bincount(cells, minlength=count * (columns + 1))
     return sizes.reshape(count, columns + 1)
@@ -284,7 +287,7 @@ def _word_sizes(words: np.ndarray, maskable: np.ndarray) -> np.ndarray:
 def _choose_words(
     keys: np.ndarray, words: np.ndarray, maskable: np.ndarray, budget: np.ndarray
 ) -> np.ndarray:
-    """Chooses words in random order, and skips those that do not fit into the budget.
+    """Chooses words in random order; skips words that would exceed the token budget.
 
     In the result, bool [B, S + 1], entry w of a row is True if word number w is chosen.
     """
@@ -292,7 +295,7 @@ def _choose_words(
     order = _shuffle(keys, Purpose.MASK_ORDER, sizes[:, :-1] > 0)  # [B, S]
     most_words = int((sizes > 0).sum(axis=1).max(initial=0))
 
-    # Turn i offers word `order[row, i]` to each row at the same time.
+    # In turn i, word `order[row, i]` of each row is chosen or skipped.
     chosen = np.zeros(sizes.shape, bool)
     used: np.ndarray = np.zeros(len(sizes), np.int64)  # tokens chosen so far
     rows = np.arange(len(sizes))
@@ -417,7 +420,7 @@ def _shuffle_ngrams(
 
 
 def _shift(array: np.ndarray, count: int) -> np.ndarray:
-    """Moves the columns of `array` [B, S] to the left by `count`; the end is 0."""
+    """Moves the columns of `array` [B, S] to the left by `count`; fills the end with 0."""
     return np.pad(array[:, count:], [(0, 0), (0, min(count, array.shape[1]))])
 
 
@@ -429,7 +432,7 @@ def _replace(
     labels: np.ndarray,
     vocabulary: Vocabulary,
 ) -> np.ndarray:
-    """Draws the tokens that replace the tokens to predict: int64 [B, P].
+    """Draws the input tokens that replace the tokens to predict: int64 [B, P].
 
     Args:
         draws: int64 [B, P], indices of the draws that decide between [MASK], a random
@@ -445,7 +448,8 @@ def _replace(
     )
     tokens = random_draws.integers(token_keys, Purpose.RANDOM_TOKEN, vocabulary.size)
 
-    # Each number in [0, 1) decides: first the share of [MASK], then of random tokens.
+    # A number below the share of [MASK] gives [MASK]. If it is higher, but below the
+    # sum of both shares, it gives a random token.
     is_random = share < config.mask_token_prob + config.random_token_prob
     random_or_same = np.where(is_random, tokens, labels)
     return np.where(share < config.mask_token_prob, vocabulary.mask_id, random_or_same)

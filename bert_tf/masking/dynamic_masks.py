@@ -12,7 +12,7 @@ from bert_tf.masking.random_draws import Purpose, derive_keys
 
 @dataclasses.dataclass(frozen=True)
 class DynamicMasks:
-    """Masks unmasked records, with other masks each time that a record is read."""
+    """Masks unmasked records; a record gets different masks each time it is read."""
 
     config: MaskingConfig
     vocabulary: Vocabulary
@@ -31,8 +31,8 @@ class DynamicMasks:
         Args:
             columns: The columns of `record_format.unmasked`, with any integer dtype.
             index: int64 [B], the index of each record in the stream of all records that
-                are read; 0 for masks that are always the same, as evaluations need
-                them.
+                are read. With 0, a record always gets the same masks, as evaluations
+                need.
 
         Returns:
             The columns of `record_format.PRETRAINING`, int32 or float32.

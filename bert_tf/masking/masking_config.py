@@ -11,7 +11,7 @@ _MAX_COUNT = 99_999
 @documented
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MaskingConfig:
-    """Which tokens of a sequence are predicted, and what replaces them in the input.
+    """Settings: which tokens are predicted, and what replaces them in the input.
 
     Raises:
         InputError: A value is outside its range. The message contains the name and the
@@ -99,7 +99,7 @@ class MaskingConfig:
         return self.masked_lm_prob
 
     def warning(self, max_seq_length: int) -> str:
-        """Returns a warning if `max_predictions_per_seq` is too small for the share, or ""."""
+        """Returns a warning if `max_predictions_per_seq` is too low for `masked_share`, else ""."""
         limit = self.max_predictions_per_seq
         masks = round(max_seq_length * self.masked_share)
         if limit >= 0.9 * masks:
@@ -111,11 +111,11 @@ class MaskingConfig:
         )
 
     def check_effect(self, has_effect: bool, needed: str, *names: str) -> None:
-        """Raises `InputError` if settings are given that have no effect.
+        """Raises `InputError` if settings without an effect differ from their defaults.
 
         Args:
             has_effect: Whether the settings have an effect.
-            needed: What they need to have one.
+            needed: What the settings need to have an effect, for the message.
             *names: The names of the settings.
         """
         changed = [

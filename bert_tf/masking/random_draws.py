@@ -41,7 +41,7 @@ def splitmix64(values: np.ndarray) -> np.ndarray:
 
 
 def seed_key(seed: int) -> np.ndarray:
-    """Returns the root key of a seed, uint64 [1], from which all others are derived."""
+    """Returns the root key of a seed, uint64 [1], from which all other keys are derived."""
     return splitmix64(np.asarray([seed % (1 << 64)], np.uint64))
 
 
@@ -51,7 +51,7 @@ def derive_keys(
     """Hashes each key, uint64 of any shape, with the purpose and the index.
 
     The shapes of `index` and `keys` are broadcast. `index` is None if each key is used
-    for a single draw of this purpose.
+    for only one draw of this purpose.
     """
     derived = _hash_with(keys, purpose)
     return derived if index is None else _hash_with(derived, index)
@@ -67,7 +67,7 @@ def uniform(
     keys: np.ndarray, purpose: Purpose, index: np.ndarray | int | None = None
 ) -> np.ndarray:
     """Draws a float64 in [0, 1) for each key of `derive_keys(keys, purpose, index)`."""
-    bits = derive_keys(keys, purpose, index) >> np.uint64(11)  # those of a mantissa
+    bits = derive_keys(keys, purpose, index) >> np.uint64(11)  # 53, as in a mantissa
     return bits.astype(np.float64) * 2.0**-53
 
 

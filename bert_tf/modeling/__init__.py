@@ -10,9 +10,10 @@ block), `inputs` (checks of the inputs), `base` (base class of all models),
 `models` (encoder and head for each kind of task), `costs` (parameters, FLOPs and memory
 of a model), `layout_map` (variables on several devices).
 
-Shape letters: B sequences in a batch, S tokens in a sequence, H hidden size, A
-attention heads, D = H/A size of one head, L layers (blocks), I intermediate size, P
-predictions in a sequence, V vocabulary entries.
+Shape letters: B sequences in a batch, S tokens in a sequence, N rows (all tokens of a
+batch, with or without padding), H hidden size, A attention heads, D = H/A size of one
+head, L layers (blocks), I intermediate size, P predictions in a sequence, V vocabulary
+entries.
 """
 
 from bert_tf.modeling.attention import SelfAttention, attention_bias

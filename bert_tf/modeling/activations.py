@@ -76,9 +76,9 @@ _GELU = {"gelu": gelu, "gelu_exact": gelu_exact}
 
 
 def activation(name: str) -> Callable[[Any, bool], Any]:
-    """Returns the function (x, training) for a value of `BertConfig.hidden_act`.
+    """Returns the activation function of the given name; it takes `x` and `training`.
 
-    The name is "gelu" (tanh form, as in google-research/bert), "gelu_exact" (erf form),
+    `name` is a `BertConfig.hidden_act`: "gelu" (tanh form), "gelu_exact" (erf form),
     "linear", "relu" or the name of any other Keras activation.
     """
     if name in _GELU:

@@ -1,4 +1,4 @@
-"""Self-attention, the bias that masks its scores, and the rows that blocks compute."""
+"""Self-attention, the bias that masks its scores, and a batch as rows (`TokenRows`)."""
 
 import math
 from typing import Any
@@ -29,14 +29,14 @@ MASKED_SCORE = -10000.0
 class TokenRows:
     """Converts between a padded batch [B, S, ...] and the rows that the layers work on.
 
-    With `skips_padding`, there is one row for each token; else there are N = B * S
-    rows. In training, the gradient of each conversion is the other conversion, which is
-    faster than the sums that automatic differentiation computes. A SavedModel must not
-    contain such gradients.
+    With `skips_padding`, there are N rows, one for each token that is not padding.
+    Without, there are N = B * S rows, one for each position. In training, the gradient
+    of each conversion is the other conversion, which is faster than automatic
+    differentiation. A SavedModel must not contain such gradients.
 
     Args:
         input_mask: int32 [B, S]; 1 = token, 0 = padding. Without `skips_padding`, any
-            tensor [B, S, ...].
+            tensor [B, S, ...], of which only the shape is used.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class TokenRows:
         )
 
     def to_batch(self, rows: Any) -> Any:
-        """Returns the batch of rows, with 0 at padding: [N, ...] -> [B, S, ...]."""
+        """Returns the batch of rows, with 0 at skipped padding: [N, ...] -> [B, S, ...]."""
         if self._indices is not None:
             shape = rows.shape[1:]
             rows = ops.reshape(rows, (-1, math.prod(shape)))  # [N, width]
@@ -83,7 +83,8 @@ class TokenRows:
 def rows_and_layout(hidden: Any, layout: TokenRows | None) -> tuple[Any, TokenRows]:
     """Returns the rows [N, H] of hidden states, and their layout.
 
-    Without `layout`, `hidden` is [B, S, H], and each position gets a row.
+    With `layout`, `hidden` already consists of rows. Without, `hidden` is [B, S, H],
+    and each position, also of padding, gets a row.
     """
     if layout:
         return hidden, layout
@@ -92,10 +93,10 @@ def rows_and_layout(hidden: Any, layout: TokenRows | None) -> tuple[Any, TokenRo
 
 
 def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
-    """Returns the bias of attention scores: 0 at visible, `MASKED_SCORE` elsewhere.
+    """Returns the bias of attention scores: `MASKED_SCORE` at masked positions, else 0.
 
-    Padding is masked. With "causal" attention, the positions after the position that
-    attends are masked too.
+    Padding is masked. With "causal" attention, positions after the attending position
+    are masked too.
 
     Args:
         input_mask: Integer tensor [B, S]; 1 = token, 0 = padding.
@@ -115,13 +116,14 @@ def attention_bias(input_mask: Any, attention: str, dtype: str) -> Any:
 
 @keras.saving.register_keras_serializable("bert_tf")
 class SelfAttention(ConfiguredLayer):
-    """Multi-head self-attention with the output projection, without the residual.
+    """Multi-head self-attention with output projection, without residual connection.
 
     Call arguments:
         hidden: Float tensor [B, S, H]; [N, H] with `layout`.
         bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
-        layout: The `TokenRows` of the batch, if the input and the output are rows.
-        needs_map: Whether the attention probabilities are returned.
+        layout: The `TokenRows` of the batch if `hidden` consists of rows, else None.
+        needs_map: False saves time in training: no attention probabilities are
+            returned. In inference, they always are.
 
     Returns:
         The output [N, H] (N = B * S without `layout`), and the attention probabilities
@@ -146,7 +148,7 @@ class SelfAttention(ConfiguredLayer):
         def dense(name: str) -> Dense:
             return Dense(size, size, initial=initial, dtype=dtype, name=name)
 
-        # The order of these lines is that of the random seeds.
+        # These lines draw random seeds: their order determines the initial weights.
         with keras.name_scope(self.name, caller=self):
             self.query = dense("query")
             self.key = dense("key")
@@ -179,8 +181,8 @@ class SelfAttention(ConfiguredLayer):
         else:
             # [B, A, S, S]
             products = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-            # Not `ops.add`: it takes a tensor with one axis longer than 1, such as a
-            # mask of an empty batch, for a bias.
+            # Not `ops.add`, which treats a tensor with one axis longer than 1, such as
+            # the mask of an empty batch, as the bias of a layer.
             scores = ops.multiply(products, 1 / math.sqrt(self.config.head_size)) + bias
             probabilities = fused_operations.softmax(scores, training)
             context = ops.matmul(self.dropout(probabilities, training=training), value)

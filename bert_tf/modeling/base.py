@@ -22,9 +22,9 @@ class BertBaseModel(keras.Model):
             backward pass.
 
     Attributes:
-        head_facts: The facts of the head, such as `labels`, or of the pooling of an
-            encoder, that the checkpoint states from which the model was loaded.
-        skip_padding: Whether the encoder computes tokens only; see `BertEncoder`.
+        head_facts: Values about the head, such as `labels`, or about the pooling of an
+            encoder, from the checkpoint that was loaded; {} if none was loaded.
+        skip_padding: Whether the encoder skips padding; see `BertEncoder`.
 
     Raises:
         InputError: `config` is not a `BertConfig`, or the dtype policy is that of a
@@ -45,7 +45,7 @@ class BertBaseModel(keras.Model):
         self, config: BertConfig, *, recompute: bool = False, **kwargs: Any
     ) -> None:
         # With autocast, Keras would cast ids that are float32 to the compute dtype of a
-        # mixed policy, and bfloat16 does not represent each id above 256.
+        # mixed policy, and bfloat16 does not represent all ids above 256.
         super().__init__(autocast=False, **kwargs)
         if not isinstance(config, BertConfig):
             raise InputError(
@@ -91,7 +91,7 @@ class BertBaseModel(keras.Model):
         raise NotImplementedError
 
     def compute_output_shape(self, input_shape: Mapping[str, Any]) -> Any:
-        """Returns the shapes of the outputs by name, for shapes of inputs by name."""
+        """Returns the shapes of the outputs by name, given the shapes of the inputs by name."""
         inputs = {
             name: keras.KerasTensor(shape, "int32")
             for name, shape in input_shape.items()
@@ -101,9 +101,9 @@ class BertBaseModel(keras.Model):
         )
 
     def quantize(self, mode: Any = None, *args: Any, **kwargs: Any) -> None:
-        """Raises `InputError`: exports are quantized, and models are not.
+        """Raises `InputError`, because only exports can be quantized, not models.
 
-        Keras would only warn, and leave all layers as they are.
+        `keras.Model.quantize` would only warn, and quantize no layer.
         """
         self._refuse_quantization(mode)
 
@@ -125,8 +125,8 @@ class BertBaseModel(keras.Model):
     ) -> None:
         """Exports the model for inference, as `keras.Model.export` does.
 
-        Of the outputs of `BertEncoder`, the list `encoder_outputs` is not exported. The
-        other formats than SavedModels compute padding, whatever `skip_padding` is.
+        The export of a `BertEncoder` has no output `encoder_outputs`, which is a list.
+        Only exports in the SavedModel format skip padding if `skip_padding` is True.
 
         Args:
             filepath: Path of the export.
@@ -171,7 +171,7 @@ class BertBaseModel(keras.Model):
             "recompute": self.recompute,
             "head_facts": dict(self.head_facts),
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
-            # A layer precedes its sublayers. Their order is that of their creation.
+            # A layer precedes its sublayers, which are in the order of their creation.
             "frozen_layers": [
                 index
                 for index, layer in enumerate(self._flatten_layers())

@@ -140,7 +140,7 @@ def _num_scores(config: BertConfig, batch_size: int, length: int) -> int:
 def _block_activation_bytes(
     config: BertConfig, batch_size: int, length: int, size: int
 ) -> int:
-    """Returns the bytes that a block keeps, at `size` bytes per element."""
+    """Returns the bytes of the activations of a block, at `size` bytes per element."""
     tokens = batch_size * length
     hidden = config.hidden_size
     # The block keeps six tensors of width H: the input of the block, query, key, value,

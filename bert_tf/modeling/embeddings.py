@@ -46,7 +46,7 @@ class Embeddings(ConfiguredLayer):
             shape = (rows, config.hidden_size)
             return initial.add_weight(self, shape, name=name, autocast=False)
 
-        # The order of these lines is that of the random seeds.
+        # These lines draw random seeds: their order determines the initial weights.
         self.word_embeddings = table(config.vocab_size, "word_embeddings")
         self.token_type_embeddings = table(
             config.type_vocab_size, "token_type_embeddings"

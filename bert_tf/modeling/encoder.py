@@ -75,13 +75,13 @@ class BertEncoder(BertBaseModel):
     Attributes:
         blocks: List of the L blocks, which are also the attributes `layer_0`, `layer_1`
             etc.
-        skip_padding: Whether the blocks compute tokens only, and not padding; default
-            False. The outputs at padding, which have the values of google-research/bert
-            otherwise, are then 0, and so is the input of `pooled_output` for a sequence
-            without tokens. It needs dynamic shapes: XLA, JAX, TPUs and TFLite cannot
-            compile it. Ignored with `attention_maps`. Set it on the model that is
-            trained or predicts, not on the encoder in it, if that model has trained or
-            predicted before.
+        skip_padding: Whether the blocks skip padding and compute tokens only; default
+            False. If True, the outputs at padding are 0 instead of the values of
+            google-research/bert; for a sequence without tokens, the input of the pooler
+            is 0. This needs dynamic shapes, which XLA, JAX, TPUs and TFLite do not
+            support. Ignored with `attention_maps`. If a model with a head has already
+            trained or predicted, set the attribute of that model, not of its encoder:
+            otherwise, Keras continues to use the graph that it has traced.
 
     Raises:
         InputError: `config` is not a `BertConfig` or has an unknown `hidden_act`; the
@@ -127,7 +127,7 @@ class BertEncoder(BertBaseModel):
 
     @property
     def skip_padding(self) -> bool:
-        """Whether the blocks compute tokens only; see the docstring of the class."""
+        """Whether the blocks skip padding; see the docstring of the class."""
         return self._skips_padding
 
     @skip_padding.setter
@@ -199,10 +199,11 @@ class BertEncoder(BertBaseModel):
     def _shared_block(
         self, layout: TokenRows, bias: Any
     ) -> Callable[[TransformerBlock, Any], Any] | None:
-        """Returns a function that runs any block, with the graph of the first block.
+        """Returns a function that runs any block with the graph of the first block.
 
-        The function is for training. Its arguments are the block and the rows, [N, H].
-        The result is None if the blocks cannot share a graph.
+        The function is used in training. It takes a block and rows, [N, H], and returns
+        the output rows. Instead of a function, None is returned if the blocks cannot
+        share a graph.
         """
         first = self.blocks[0]
         share_graph = self.dropout_seeds.share_graph
@@ -212,7 +213,7 @@ class BertEncoder(BertBaseModel):
             return None  # LoRA may differ between blocks
 
         def run(rows: Any, seed: Any, *values: Any) -> Any:
-            # The first block, with the weights and the dropout masks of another one.
+            # The first block, with the weights and dropout masks of another block.
             weights = zip(first.weights, values, strict=True)
             with keras.StatelessScope(weights), self.dropout_seeds.use(seed):
                 return first(rows, bias, layout=layout, training=True, needs_map=False)[

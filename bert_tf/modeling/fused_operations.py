@@ -28,10 +28,10 @@ ResultAndGradient = tuple[Any, Callable[..., Any]]
 
 
 def with_gradient(function: Callable[..., Any], training: bool, *arguments: Any) -> Any:
-    """Returns the first result of `function`; in training, its second result is the gradient.
+    """Returns the first result of `function`, with a custom gradient if `training`.
 
-    The second result is a function. It takes the gradient of the first result, and
-    returns those of the arguments.
+    The second result of `function` is this gradient: a function that takes the gradient
+    of the first result, and returns the gradients of `arguments`.
     """
     if not training:
         return function(*arguments)[0]
@@ -55,7 +55,7 @@ def with_inverse(
     x: Any,
     training: bool,
 ) -> Any:
-    """Returns `function(x)` with the gradient `inverse`, whose own gradient is `function`."""
+    """Returns `function(x)`; `inverse` computes its gradient, and `function` that of `inverse`."""
 
     def call(x: Any) -> ResultAndGradient:
         return function(x), functools.partial(
@@ -71,7 +71,7 @@ def _column_sums(x: Any) -> Any:
 
 
 def dense(x: Any, kernel: Any, bias: Any, training: bool) -> Any:
-    """Computes `x @ kernel + bias`: [N, I] @ [I, O] + [O] -> [N, O], all of the dtype of `x`."""
+    """Computes `x @ kernel + bias`: [N, I] @ [I, M] + [M] -> [N, M], all of the dtype of `x`."""
 
     def call(x: Any, kernel: Any, bias: Any) -> ResultAndGradient:
         def gradient(dy: Any) -> tuple[Any, Any, Any]:

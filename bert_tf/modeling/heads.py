@@ -2,6 +2,9 @@
 
 `MaskedLMHead` and `OutputHead` are output layers. `HeadLayers` has the layers that
 `HeadConfig` adds between the encoder and the output layer.
+
+Further shape letters: T tokens of a sequence (S, or 1 for their mean), K hidden states
+of a token, W values that `HeadLayers` computes for a token or a sequence.
 """
 
 from typing import Any
@@ -97,7 +100,7 @@ class MaskedLMHead(ConfiguredLayer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class OutputHead(keras.layers.Layer):
-    """Computes `x @ output_weights.T + output_bias` in float32, for all other heads.
+    """Computes `x @ output_weights.T + output_bias` in float32; not for the masked LM.
 
     A float tensor [M, `inputs`] gives float32 logits [M, `outputs`], for any number of
     rows M. Without `initial`, the standard deviation of the initial weights is 0.02.
@@ -145,7 +148,7 @@ class OutputHead(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("bert_tf")
 class Orthogonal(keras.initializers.Orthogonal):
-    """Keras's initializer, in float32: bfloat16 has no QR decomposition."""
+    """Keras's `Orthogonal`, computed in float32: Keras has no QR decomposition in bfloat16."""
 
     def __call__(self, shape: Any, dtype: Any = None) -> Any:
         return ops.cast(super().__call__(shape, "float32"), dtype or "float32")
@@ -156,25 +159,25 @@ class HeadLayers(ConfiguredLayer):
     """Combines hidden states of the encoder, and applies LSTM layers.
 
     Args:
-        head: The layers; not the default.
+        head: The layers to apply; `head.is_default` must be False.
         pools: Whether the result is one vector for each sequence: with LSTM layers, the
             last outputs of both directions, else the mean over the tokens.
 
     Call arguments:
-        states: Float tensor [B, T, K, H] of hidden states; K is the length of
-            `head.states(config.num_hidden_layers)`.
+        states: Float tensor [B, T, K, H] of hidden states, or of their means over the
+            tokens (T = 1). K is the length of `head.states(config.num_hidden_layers)`.
         mask: int32 [B, T], 1 for a token, 0 for padding. The padding is at the end.
 
     Returns:
         Float tensor [B, T, W], or [B, W] if `pools`.
 
     Attributes:
-        width: W.
-        pools_states: Whether the first operation is the mean over the tokens, so that
-            the mean of the states gives the same result as the states.
+        width: The number of values of an output vector, W.
+        pools_states: Whether the first operation is the mean over the tokens. If it is,
+            `states` can have the means, with the same result.
 
-    Source: paper, section 5.3: feature-based use of BERT. The sum has plain weights,
-    which start at 1 / K.
+    Source: paper, section 5.3: feature-based use of BERT. The weights of a sum of
+    hidden states start at 1 / K, and are used without a softmax.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """`InitialWeights` draws the random weights of a model; `drawn_late` skips unused ones.
 
 Drawing the weights of a model takes longer than reading them from a checkpoint. Models
-that are created inside `drawn_late` have no random weights at first. At its end, only
-the weights that nothing else has set are drawn, with the values that they would have
-without `drawn_late`.
+that are created inside `with drawn_late()` have no random weights at first. When the
+block ends, only the weights that still have no values are drawn. They get the values
+that they would have without `drawn_late`.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Any
 
 import keras
 
-# The value of a weight that waits for its random values. No model has such a weight.
+# The value of a weight that waits for its random values. No trained weight has it.
 _NOT_SET = -math.inf
 # The weights that wait, with their initializers. None outside of `drawn_late`.
 _Waiting = list[tuple[keras.Variable, keras.initializers.Initializer]]
@@ -25,11 +25,11 @@ _WAITING: contextvars.ContextVar[_Waiting | None] = contextvars.ContextVar(
 
 
 class InitialWeights:
-    """Creates weights: normal distributions truncated at two standard deviations.
+    """Creates weights with random values from a truncated normal distribution.
 
     Args:
-        stddev: Standard deviation before the truncation (`initializer_range` of the
-            config).
+        stddev: Standard deviation before the truncation at two standard deviations
+            (`initializer_range` of the config).
         seed: Determines all initial values. If None, the seed is drawn from Python's
             `random`, which `keras.utils.set_random_seed` seeds.
 
@@ -57,16 +57,17 @@ class InitialWeights:
         return weight
 
     def next_seed(self) -> int:
-        """Returns a new seed, for a variable with another distribution."""
+        """Returns a new seed, for a weight that another initializer draws."""
         return self._seeds.randrange(2**31)
 
 
 @contextlib.contextmanager
 def drawn_late() -> Iterator[_Waiting]:
-    """Draws the unset weights of models created in the block when the block ends.
+    """Delays drawing the weights of models that are created inside the `with` block.
 
-    Yields the list of the weights that wait. Those that the block removes from it are
-    not drawn, and if the block raises an error, none is.
+    When the block ends, the weights that the block has not set are drawn, unless the
+    block raises an error. Yields a list of the weights that may be drawn; the block can
+    remove weights from the list, which are then not drawn.
 
     Example:
         with drawn_late():

@@ -53,8 +53,8 @@ def check_inputs(
     The values are checked only if they are known: if the model is called eagerly.
 
     Args:
-        axes: The letter of each axis of the ids: ("B", "S"), or ("B", "C", "S") for
-            choices.
+        axes: The shape letter of each axis of the ids: ("B", "S"), or ("B", "C", "S")
+            for a multiple-choice model with C choices.
 
     Raises:
         InputError: The inputs are not a dict with `input_ids`, or an input has a wrong
@@ -119,7 +119,7 @@ def to_int32(x: Any) -> Any:
 def _find_problem(
     inputs: Any, config: BertConfig, axes: tuple[str, ...], names: tuple[str, ...]
 ) -> str:
-    """Describes the first problem of a type, name, dtype or shape; returns "" without one."""
+    """Describes the first wrong type, name, dtype or shape; returns "" if there is none."""
     if not isinstance(inputs, Mapping):
         return "they are not a dict"
     if inputs.get("input_ids") is None:
@@ -162,7 +162,7 @@ def _axes_of(name: str, axes: tuple[str, ...]) -> tuple[str, ...]:
 def _check_values(
     name: str, value: Any, config: BertConfig, length: int | None
 ) -> None:
-    """Checks that known values of an input are in the range of the model."""
+    """Raises `InputError` if the values of an input are known, and one is out of range."""
     # The values must be below the limit.
     if name == POSITIONS:
         limit, remedy = length, "Use positions in input_ids."

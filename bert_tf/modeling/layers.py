@@ -28,12 +28,12 @@ Shape = tuple[int | None, ...]
 # to `DropoutSeeds.use`, plus (layer index + 1) times these constants. So two layers do
 # not get the same seed in nearby steps.
 _STRIDES = np.array([0x9E3779B1, 0x85EBCA6B], np.uint64)
-# Gives a function a graph of its own; None if that is impossible.
+# Takes a function, and returns it with a graph of its own, or None if impossible.
 ShareGraph = Callable[[Callable[..., Any]], Callable[..., Any] | None]
 
 
 def variables_of_layers(layers: Mapping[str, Any]) -> Variables:
-    """Returns the variables of layers by "prefix/name", for layers given by prefix."""
+    """Returns all variables by "prefix/name"; `layers` maps each prefix to a layer."""
     return {
         f"{prefix}/{name}": variable
         for prefix, layer in layers.items()
@@ -56,15 +56,16 @@ def flatten_to_rows(x: Any) -> Any:
 
 
 def restore_shape(x: Any, reference: Any) -> Any:
-    """Reshapes `x` [B*S, ...] to [B, S, ...]; `reference` has these B and S."""
+    """Reshapes `x` from [B*S, ...] to [B, S, ...], with B and S of `reference` [B, S, ...]."""
     return ops.reshape(x, with_constants((*ops.shape(reference)[:2], *x.shape[1:])))
 
 
 def with_constants(shape: Sequence[Any]) -> tuple[Any, ...]:
-    """Returns a shape in which -1 stands for the first size that is not a constant.
+    """Replaces the first size of a shape that is not a Python integer by -1.
 
-    With a computed shape, TFLite determines sizes while it runs, and LiteRT 2.3 can
-    then return wrong values from the second run on.
+    If the other sizes are integers, reshapes to the result need no computed shape. With
+    a computed shape, TFLite determines sizes while it runs, and LiteRT 2.3 can then
+    return wrong values from the second run on.
     """
     unknown = [index for index, size in enumerate(shape) if not isinstance(size, int)]
     return tuple(
@@ -150,9 +151,9 @@ class Dense(keras.layers.Layer):
         output is unchanged. Files contain the kernel with the update added, so they can
         be loaded into a model without LoRA. A compiled model must be compiled again.
 
-        To train nothing else in an encoder, set `trainable` of its weights to False
-        before, not `trainable` of its layers: all weights of a frozen layer are frozen,
-        also those of LoRA.
+        To train only LoRA in an encoder, first set `trainable` of its weights to False,
+        not `trainable` of its layers: all weights of a frozen layer are frozen, also
+        those of LoRA.
 
         Raises:
             InputError: The layer is frozen, or it has LoRA already.
@@ -186,7 +187,7 @@ class Dense(keras.layers.Layer):
         self._lora_scale = 1.0 if lora_alpha is None else lora_alpha / rank
 
     def merged_kernel(self) -> Any:
-        """Returns the kernel [inputs, units], with the update of LoRA if enabled."""
+        """Returns the kernel [inputs, units]; if LoRA is enabled, its update is added."""
         if not self.lora_rank:
             return self.kernel
         update = self._lora_scale * ops.matmul(self.lora_kernel_a, self.lora_kernel_b)
@@ -285,10 +286,11 @@ class DropoutSeeds(keras.random.SeedGenerator):
         Args:
             seed: int32 or uint32 tensor [2], different in each step and on each
                 replica.
-            share_graph: If not None, makes a function whose graph is traced only once,
-                as `tf.function` does. All blocks then share the graph of the first one,
-                which gives the same values. Each block has its own graph if
-                `share_graph` returns None, or the model has `recompute` or LoRA.
+            share_graph: If not None, takes a function, and returns it with a graph that
+                is traced only once, as `tf.function` does. All Transformer blocks then
+                share the graph of the first block, with the same results. Each block
+                has its own graph if `share_graph` is None or returns None, or if the
+                model has `recompute` or LoRA.
         """
         outer = self._given_seed, self.share_graph
         self._given_seed, self.share_graph = ops.cast(seed, "int32"), share_graph
@@ -303,7 +305,7 @@ class DropoutSeeds(keras.random.SeedGenerator):
         return self._layer_count - 1
 
     def next(self, ordered: bool = True) -> Any:
-        """Returns the seed given to `use`, or outside `use` the next state; int [2]."""
+        """Returns a seed, int [2]: the one given to `use` or, outside `use`, the next state."""
         return super().next(ordered) if self._given_seed is None else self._given_seed
 
     def seed_after(self, layers: int) -> Any:
@@ -343,7 +345,7 @@ class Dropout(keras.layers.Layer):
     element is set to 0; if it is 0, the layer returns its input.
 
     Attributes:
-        index: The position among the dropout layers of the model.
+        index: The number of this layer among the dropout layers of the model, from 0.
     """
 
     def __init__(
@@ -367,7 +369,7 @@ class Dropout(keras.layers.Layer):
         return ops.multiply(inputs, ops.multiply(ops.cast(keep, inputs.dtype), scale))
 
     def mask(self, shape: tuple[Any, ...]) -> tuple[Any, float]:
-        """Returns a bool mask of the elements to keep (None if the rate is 0), and their factor."""
+        """Returns a mask, True for elements to keep (None if the rate is 0), and their factor."""
         if self.rate == 0:
             return None, 1.0
         return fused_operations.dropout_mask(

@@ -31,11 +31,11 @@ def layout_map(
     `keras.distribution.set_distribution`.
 
     Args:
-        mesh: Its first axis divides batches, its last axis variables.
+        mesh: The devices. The first axis divides batches, the last axis variables.
         config: The architecture of the model.
 
     Returns:
-        The argument of `keras.distribution.ModelParallel`.
+        The argument `layout_map` of `keras.distribution.ModelParallel`.
 
     Raises:
         InputError: The heads, the intermediate values or the vocabulary cannot be

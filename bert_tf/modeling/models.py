@@ -70,7 +70,7 @@ class BertTaskModel(BertBaseModel):
 
     @property
     def skip_padding(self) -> bool:
-        """Whether the encoder computes tokens only; see `BertEncoder`."""
+        """Whether the encoder skips padding; see `BertEncoder`."""
         return self.bert.skip_padding
 
     @skip_padding.setter
@@ -79,9 +79,9 @@ class BertTaskModel(BertBaseModel):
         self._drop_traced_functions()
 
     def _add_head(self, outputs: int, dropout: float | None = None) -> None:
-        """Creates `head`, and before it `dropout` unless `dropout` (the rate) is None.
+        """Creates the layer `self.head`, which computes `outputs` logits.
 
-        `outputs` is the number of logits.
+        Also creates `self.dropout`, for its input, unless the rate `dropout` is None.
         """
         size = self._head_width
         dtype = self.dtype_policy
@@ -114,7 +114,7 @@ class BertTaskModel(BertBaseModel):
 
 
 class BertHeadModel(BertTaskModel):
-    """Base class of the models whose head may have the layers of `HeadConfig`.
+    """Base class of the models whose head may have additional layers (`HeadConfig`).
 
     Attributes:
         head_layers: The layers before the output layer; None if there are none.
@@ -149,7 +149,7 @@ class BertHeadModel(BertTaskModel):
             training: Whether dropout is active in the encoder.
 
         Returns:
-            Float tensor [B, S, K, H].
+            Float tensor [B, S, K, H], for K hidden states of each token.
         """
         encoded = self.bert(inputs, training=training)
         states = [encoded["embedding_output"], *encoded["encoder_outputs"]]  # [B, S, H]
@@ -157,14 +157,14 @@ class BertHeadModel(BertTaskModel):
         return ops.stack([states[number] for number in numbers], axis=2)
 
     def features(self, inputs: Mapping[str, Any]) -> Any:
-        """Returns the values that a cache stores for a batch, without dropout.
+        """Returns the hidden states that a cache stores for a batch, without dropout.
 
         Args:
             inputs: The inputs of the model.
 
         Returns:
-            Float tensor [B, T, K, H] of hidden states for `outputs_of_features`. T is
-            S, or 1 if the head only needs the mean over the tokens.
+            Float tensor [B, T, K, H], for `outputs_of_features`. T is S, or 1 if the
+            head only needs the mean over the tokens.
 
         Raises:
             InputError: The model has no `head_layers`.
@@ -177,7 +177,7 @@ class BertHeadModel(BertTaskModel):
     def outputs_of_features(
         self, states: Any, mask: Any, training: bool = False
     ) -> dict[str, Any]:
-        """Returns the outputs of the model for the values of `features`.
+        """Returns the outputs of the model for hidden states from `features`.
 
         Args:
             states: Float tensor [B, T, K, H].
@@ -209,7 +209,7 @@ class BertHeadModel(BertTaskModel):
         )
 
     def _outputs(self, vectors: Any, training: bool) -> dict[str, Any]:
-        """Returns the outputs for the vectors of tokens [B, S, W] or texts [B, W]."""
+        """Returns the logits by name, for vectors of tokens [B, S, W] or of sequences [B, W]."""
         raise NotImplementedError
 
     def head_variables_by_name(self) -> Variables:
@@ -333,8 +333,8 @@ class BertClassifier(_LabelModel):
         num_labels: Number of classes; 1 for regression.
         classifier_dropout: Dropout rate, in [0, 1), before the head.
             google-research/bert always uses 0.1, regardless of the config.
-        head: Layers before the output layer, which take the place of the pooled output;
-            None for none.
+        head: Layers between the encoder and the output layer, whose result replaces the
+            pooled output; None for no such layers.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.
@@ -361,7 +361,7 @@ class BertSpanPredictor(BertHeadModel):
 
     Args:
         config: The architecture.
-        head: Layers before the output layer; None for none.
+        head: Layers between the encoder and the output layer; None for no such layers.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.
@@ -396,7 +396,7 @@ class BertTagger(_LabelModel):
         config: The architecture.
         num_labels: Number of classes.
         classifier_dropout: Dropout rate, in [0, 1), before the head.
-        head: Layers before the output layer; None for none.
+        head: Layers between the encoder and the output layer; None for no such layers.
 
     Call arguments:
         inputs: The inputs of `BertEncoder`.

@@ -28,8 +28,9 @@ class TransformerBlock(ConfiguredLayer):
     Call arguments:
         hidden: Float tensor [B, S, H]; [N, H] with `layout`.
         bias: Float tensor [B, 1, 1, S] or [B, 1, S, S] from `attention_bias`.
-        layout: The `TokenRows` of the batch, if the input and the output are rows.
-        needs_map: Whether the attention probabilities are returned.
+        layout: The `TokenRows` of the batch if `hidden` consists of rows, else None.
+        needs_map: False saves time in training: no attention probabilities are
+            returned. In inference, they always are.
 
     Returns:
         The output, of the shape of `hidden`, and the attention probabilities before
@@ -58,7 +59,7 @@ class TransformerBlock(ConfiguredLayer):
         def norm(name: str) -> LayerNorm:
             return LayerNorm(size, config.layer_norm_eps, dtype=dtype, name=name)
 
-        # The order of these lines is that of the random seeds and dropout indices.
+        # These lines draw random seeds and dropout indices, so their order matters.
         with keras.name_scope(self.name, caller=self):
             self.attention = SelfAttention(
                 config, initial, seeds, dtype=dtype, name="attention"
@@ -94,7 +95,7 @@ class TransformerBlock(ConfiguredLayer):
         attended = self.attention_dropout(attended, training=training)
         attended = self.attention_norm(attended + rows)
 
-        # The feed-forward layer, and the same again.
+        # The feed-forward layer, then dropout, residual connection and norm again.
         output = self.output_dense(self.intermediate(attended))  # [N, I] -> [N, H]
         output = self.output_dropout(output, training=training)
         output = self.output_norm(output + attended)

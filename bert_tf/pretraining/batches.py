@@ -69,9 +69,10 @@ def training_batches(
             type_vocab_size}. The records must have been created with the same S and P.
         shuffle_buffer_size: Size of the shuffle buffer, in examples.
         masks: How unmasked records are masked; None if the records have masks.
-        part: (n, N) to parse and return only part n of N equal parts of each batch. The
-            position of one part can be restored in any other part, also with another N,
-            but not with None, which means complete batches, and the reverse.
+        part: (n, N) to parse and return only part n of N equal parts of each batch;
+            None for complete batches. A saved position of one part can be restored in
+            any other part, also with another N. But a position of parts cannot be
+            restored for complete batches, nor the reverse.
 
     Raises:
         InputError: The records do not match `record_format.PRETRAINING` or, with
@@ -111,7 +112,7 @@ def training_batches(
 def _shuffled_records(
     paths: Sequence[str], seed: int, buffer_size: int
 ) -> tf.data.Dataset:
-    """Returns an endless shuffled dataset of the pairs (location, record) of `_reader`."""
+    """Returns an endless shuffled dataset of the pairs (location, record) from `_reader`."""
     indices = shuffle(tf.data.Dataset.range(len(paths)), len(paths), seed)
     dataset = indices.interleave(
         _reader(paths), cycle_length=min(len(paths), _FILES_AT_ONCE)
@@ -129,8 +130,8 @@ def _parts(
     """Parses part n of N equal parts of each batch, for (n, N) in `part`.
 
     The saved position of the iterator contains the batches that were parsed ahead, with
-    all their records. Another part can therefore start from it: `select` parses again
-    the few batches whose examples belong to a different part. If `is_masked`,
+    all their records. Another part can therefore resume from this position: `select`
+    parses the few batches again that were parsed for a different part. If `is_masked`,
     `to_examples` also masks the records, and gets many rows at once.
     """
     number, parts = part
@@ -168,7 +169,7 @@ def _parts(
 
 
 def _rows_at_once(batch_size: int) -> int:
-    """Returns a multiple of the batch size that is at least `_MASKED_AT_ONCE`."""
+    """Returns the multiple of `batch_size`, at least `_MASKED_AT_ONCE`, to mask at once."""
     return -(-_MASKED_AT_ONCE // batch_size) * batch_size
 
 
@@ -178,10 +179,10 @@ def evaluation_batches(
     batch_size: int,
     masks: DynamicMasks | None = None,
 ) -> tf.data.Dataset:
-    """Returns batches with each example once, in file order; the last may be smaller.
+    """Returns batches that contain each example once, in the order of the files.
 
-    The arguments and the errors are as in `training_batches`. The masks of a record are
-    the same in each evaluation.
+    The last batch may be smaller. The arguments and the errors are as in
+    `training_batches`. The masks of a record are the same in each evaluation.
     """
     parse = checking_parser(paths, sizes)
     dataset = tf.data.Dataset.range(len(paths)).flat_map(_reader(paths))
@@ -204,8 +205,8 @@ def evaluation_batches(
 def _reader(paths: Sequence[str]) -> Callable[[Any], tf.data.Dataset]:
     """Returns a function from the index of a file to a dataset of (location, record).
 
-    The location is an int64: `file * _RECORDS_PER_FILE + record`, for the indices of
-    file and record.
+    The location is an int64, `file * _RECORDS_PER_FILE + record`, where `file` and
+    `record` are indices from 0.
     """
     names = tf.constant(list(paths))
     compressions = tf.constant([tfrecords.compression(path) for path in paths])

@@ -1,6 +1,6 @@
 """Finds the record that caused an error, and copies files without damaged records.
 
-TensorFlow's reader cannot read the records that follow a damaged record.
+TensorFlow's reader cannot read the records that follow a damaged one in a file.
 
 `bert_tf.storage.tfrecords` describes the format of the files.
 """

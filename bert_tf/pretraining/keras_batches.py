@@ -32,22 +32,23 @@ def pretraining_dataset(
 ) -> tf.data.Dataset:
     """Returns endless shuffled batches of records for `BertPretrainer.fit`.
 
-    The order and the masks are those of `run_pretraining` with the same seed. With the
-    losses in the docstring of `AdamWeightDecay`, the loss of a step is that of
-    `run_pretraining` too.
+    The order and the masks are the same as in `run_pretraining` with the same seed. If
+    the model is compiled with the losses in the docstring of `AdamWeightDecay`, the
+    loss of a step is also the same.
 
     Args:
-        files: Comma list of globs: records of `create_pretraining_data`, with masks or
-            without (`--masking=dynamic`).
+        files: Comma-separated globs of the record files of `create_pretraining_data`,
+            with masks or without (`--masking=dynamic`).
         global_batch_size: Examples in a step, over all devices.
         seed: Seed of the order of the examples, and of masks made while training.
-        config: The architecture of the model; it must suit the objective.
-        tokenizer: The tokenizer of the records; necessary for records without masks.
-            With it, the vocabulary of other records is compared too.
+        config: The architecture of the model.
+        tokenizer: The tokenizer of the records; required for records without masks. If
+            given, its vocabulary must be that of the records, also with masks.
         records: The objective, and how the records are read.
         masking: Which tokens of records without masks are predicted.
-        part: (n, N) for part n of N equal parts of each batch: give each process of a
-            `keras.distribution` its own part, and `auto_shard_dataset=False`.
+        part: (n, N) to return only part n of N equal parts of each batch, if each
+            process of a `keras.distribution` reads its own part. The distribution then
+            needs `auto_shard_dataset=False`.
 
     Returns:
         Batches (inputs, targets, sample_weights). The inputs are `input_ids`,
@@ -71,8 +72,8 @@ def pretraining_dataset(
         tokenizer=tokenizer,
     )
 
-    # Keras may start to read several times. A shuffled dataset has another order each
-    # time, so each reading creates it.
+    # Keras may iterate over the dataset several times. A shuffled dataset has another
+    # order each time, so each iteration creates a new one.
     def batches(_: Any) -> tf.data.Dataset:
         return training_batches(
             pretraining_records.train_files,
@@ -101,7 +102,7 @@ def pretraining_dataset(
 
 
 def _check_batch_size(global_batch_size: int) -> None:
-    """Checks that a batch can be divided over the devices of the distribution."""
+    """Raises `InputError` if a batch does not divide evenly over the distribution's devices."""
     distribution = keras.distribution.distribution()
     if distribution is None:
         return

@@ -17,7 +17,7 @@ from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.options import documented, option
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
-# The settings that are those of the manifest if they are not given.
+# The settings whose defaults are in the manifest next to the records.
 LENGTHS = ("max_seq_length", "max_predictions_per_seq")
 _MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once
 
@@ -25,7 +25,7 @@ _MAX_BUFFER = 1 << 24  # TensorFlow allocates a place for each example at once
 @documented
 @dataclasses.dataclass(frozen=True)
 class PretrainingConfig:
-    """The objective of pretraining, and how records are read.
+    """The settings of pretraining: the objective, and how records are read.
 
     Raises:
         InputError: A value is out of range.
@@ -71,19 +71,19 @@ class PretrainingConfig:
 
     @property
     def given_lengths(self) -> dict[str, int]:
-        """The lengths that are not those of the manifest, by name."""
+        """The lengths that the user gave, by name; the manifest has the others."""
         values = {name: getattr(self, name) for name in LENGTHS}
         return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainingRecords:
-    """The records for training and evaluation.
+    """The record files for training and evaluation, and how they are read.
 
     Attributes:
         max_seq_length: Number of tokens per sequence in all record files.
         max_predictions_per_seq: Number of masked positions per sequence in all files.
-        config: How the records are read.
+        config: The objective, and how the records are read.
         masks: How unmasked records are masked when they are read; None if the records
             have masks.
     """
@@ -96,7 +96,7 @@ class PretrainingRecords:
     masks: DynamicMasks | None = None
 
     def shape_sizes(self, config: BertConfig) -> dict[str, int]:
-        """Returns the sizes of the records, as `batches.training_batches` takes them."""
+        """Returns the argument `sizes` of `batches.training_batches`."""
         return {
             "S": self.max_seq_length,
             "P": self.max_predictions_per_seq,

@@ -62,7 +62,7 @@ class PretrainingObjective:
         self.predicts_next_sentence = kind == "mlm_nsp"
 
     def counts(self, batch: Tensors) -> Tensors:
-        """Returns the numbers of predictions and, for "mlm_nsp", of sentence pairs."""
+        """Returns the number of tokens to predict and, for "mlm_nsp", of sentence pairs."""
         targets = masked_lm_targets(batch, self.kind)
         counts = {"masked_lm": tf.reduce_sum(targets["masked_lm_weights"])}
         if self.predicts_next_sentence:
@@ -71,7 +71,7 @@ class PretrainingObjective:
         return counts
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
-        """Returns the sums of the losses and the numbers of correct predictions."""
+        """Returns, for each head, the sum of its losses and its number of correct predictions."""
         batch = {**batch, **masked_lm_targets(batch, self.kind)}
         if training:
             with self.model.dropout_seeds.use(seed, share_graph):
@@ -95,14 +95,14 @@ class PretrainingObjective:
         return sums
 
     def loss(self, sums: Tensors, counts: Tensors) -> Any:
-        """Returns the mean masked-LM loss, plus the mean next-sentence loss."""
+        """Returns the mean masked-LM loss plus, for "mlm_nsp", the mean next-sentence loss."""
         loss = sums["masked_lm_loss"] / (counts["masked_lm"] + _EPSILON)
         if self.predicts_next_sentence:
             loss += sums["next_sentence_loss"] / counts["next_sentence"]
         return loss
 
     def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
-        """Returns accuracies and losses, with the names of google-research/bert."""
+        """Returns the accuracy and mean loss of each head, named as in google-research/bert."""
         metrics = {}
         for name, count in counts.items():
             metrics[f"{name}_accuracy"] = sums[f"{name}_correct"] / count
@@ -118,7 +118,7 @@ def make_objective(
     seed: int,
     dtype: str,
 ) -> PretrainingObjective:
-    """Returns the objective `kind`, one of those in `PretrainingConfig`, with its model."""
+    """Builds a model, and returns its objective; `kind` is a `PretrainingConfig.objective`."""
     pretrainer = BertPretrainer(
         architecture,
         next_sentence=kind == "mlm_nsp",
@@ -133,7 +133,7 @@ def make_objective(
 def masked_lm_targets(batch: Tensors, kind: str) -> Tensors:
     """Returns positions, ids and weights of the tokens to predict in a batch.
 
-    With "causal", these are all tokens except the first.
+    If `kind` is "causal", all tokens of a sequence except the first are predicted.
     """
     if kind != "causal":
         names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
@@ -148,7 +148,7 @@ def masked_lm_targets(batch: Tensors, kind: str) -> Tensors:
 
 
 def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
-    """Returns the shares of the most frequent token and of the most frequent label.
+    """Returns the accuracies of always predicting the most frequent token and label.
 
     The keys are `masked_lm_majority_accuracy`, if there are tokens to predict, and
     `next_sentence_majority_accuracy`, if the objective predicts next sentences.
@@ -176,12 +176,12 @@ def majority_accuracies(objective: Any, batches: Iterable[Tensors]) -> Metrics:
 
 
 def _count(counts: np.ndarray, ids: Any, weights: Any = None) -> None:
-    """Adds the weights of N ids, [N] or by default 1 each, to `counts`, in place."""
+    """Adds the weight of each id, by default 1, to its entry in `counts`, in place."""
     counts += np.bincount(np.ravel(ids), weights, minlength=len(counts))
 
 
 def warn_if_no_better(results: Tensors) -> None:
-    """Logs a warning for each accuracy that is NaN or no better than the majority's.
+    """Warns of each accuracy that is NaN, or no better than a constant prediction.
 
     `results` contains the accuracies and the result of `majority_accuracies`.
     """

@@ -32,8 +32,8 @@ from bert_tf.storage.manifest import (
 from bert_tf.tokenization import BertTokenizer
 
 _LOGGER = logging.getLogger(__name__)
-# For each feature with bounds: the number of allowed values, from 0 on, or its key in
-# `sizes`.
+# For each feature with bounds: the number of allowed values, from 0 on, or the key of
+# this number in `sizes`.
 _BOUNDS = {
     "input_ids": "V",
     "input_mask": "2",
@@ -56,18 +56,19 @@ def checked_records(
     masking: MaskingConfig,
     tokenizer: BertTokenizer | None,
 ) -> PretrainingRecords:
-    """Finds the record files of a run, and compares their manifests with its model.
+    """Finds the record files of a run; checks that they suit its model and settings.
 
     Logs a warning if unmasked records will have fewer masks than `masking` says.
 
     Args:
-        input_file: Comma list of globs of the files for training; None if the run does
-            not train.
-        eval_input_file: Comma list of globs of the files for evaluation; None to
+        input_file: Comma-separated globs of the files for training; None if the run
+            does not train.
+        eval_input_file: Comma-separated globs of the files for evaluation; None to
             evaluate on the files for training.
         masking: Which tokens of unmasked records are masked. Its
             `max_predictions_per_seq` is ignored.
-        tokenizer: That of the run, for comparisons; required for unmasked records.
+        tokenizer: The tokenizer of the run, to compare with that of the records; None
+            without a vocabulary. Unmasked records require a tokenizer.
 
     Raises:
         InputError: A pattern matches no file, only some records are unmasked, the
@@ -141,7 +142,7 @@ def record_files(patterns: str) -> list[str]:
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Returns text: the number of files, and a hash of their names and sizes."""
+    """Returns a string with the number of files, and a hash of their names and sizes."""
     sizes = [[os.path.basename(path), tf.io.gfile.stat(path).length] for path in paths]
     return (
         f"{len(paths)} files, SHA-256 {files.sha256(json.dumps(sizes).encode())[:16]}"
@@ -196,13 +197,13 @@ def check_manifests(
 
 
 def _recorded_lengths(paths: Sequence[str]) -> dict[str, int]:
-    """Returns the lengths of records in their manifest; {} without one."""
+    """Returns the `LENGTHS` that the manifest of the records has; {} without a manifest."""
     facts = next((manifest.facts for manifest in _manifests_of(paths)), {})
     return {name: facts[name] for name in LENGTHS if facts.get(name) is not None}
 
 
 def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
-    """Returns the manifests next to records that list one of them, or no shards."""
+    """Returns the manifests next to record files that list one of these files, or no files."""
     return [
         manifest
         for manifest in manifests_next_to(paths)
@@ -211,7 +212,7 @@ def _manifests_of(paths: Sequence[str]) -> list[Manifest]:
 
 
 def check_files(paths: Sequence[str], sizes: Sizes) -> dict[str, str]:
-    """Checks the first record of each file, and the size of the file by its manifest.
+    """Checks the first record of each file, and the sizes of files in a manifest.
 
     Returns:
         Dict from each feature of `record_format.PRETRAINING` or
@@ -282,8 +283,8 @@ def _outside(values: Mapping[str, Any], sizes: Sizes) -> dict[str, tuple[Any, st
     """Finds the values of parsed records (int64 or float32) that are out of bounds.
 
     Returns:
-        Dict from the name of a feature to a bool for each of its values, and the
-        expected values.
+        Dict from the name of a feature to a pair: a bool tensor, True for each value
+        that is out of bounds, and text that states the expected values.
     """
     checks = {}
     for name in filter(_BOUNDS.__contains__, values):
@@ -318,8 +319,8 @@ def checking_parser(
     First checks the files with `check_files`.
 
     The check of the bounds is needed because on a GPU, `tf.gather` returns 0 for an
-    index that is out of bounds and raises no error. It is done on int64 values, because
-    the conversion to int32 drops the upper 32 bits.
+    index that is out of bounds and raises no error. The values are checked as int64,
+    because the conversion to int32 drops the upper 32 bits.
     """
     with tf.init_scope():  # eagerly, also if this is called in a graph
         names = check_files(paths, sizes)
@@ -339,7 +340,7 @@ def checking_parser(
         # Without a control dependency, a graph may compute the outputs before the
         # assertion.
         with tf.control_dependencies([assertion]):
-            if not is_unmasked:  # whose key has 64 bits
+            if not is_unmasked:  # unmasked records have keys of 64 bits
                 values = record_format.to_int32(values)
             return {name: tf.identity(value) for name, value in values.items()}
 

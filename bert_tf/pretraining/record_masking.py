@@ -58,10 +58,11 @@ def masker(
 
 
 class _Calls:
-    """Counts the calls from threads of tf.data, and closes when the interpreter ends.
+    """Counts the Python calls from threads of tf.data, each made inside `with _CALLS`.
 
-    A thread that calls Python while the interpreter ends waits for ever, and so does
-    the process.
+    A thread that calls Python while the interpreter ends would wait for ever, and so
+    would the process. When the interpreter ends, this object therefore waits for the
+    present calls. Later `with` statements yield False: the call must do nothing.
     """
 
     def __init__(self) -> None:

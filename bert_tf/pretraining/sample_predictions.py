@@ -24,7 +24,7 @@ def masked_sentences(model: Any, batch: Tensors, vocabulary: Sequence[str]) -> s
 
 
 def as_markdown(batch: Tensors, outputs: Tensors, vocabulary: Sequence[str]) -> str:
-    """Formats each example as a text, with masked positions in bold, and a table.
+    """Formats each example: its text with masked tokens in bold, and a table.
 
     Args:
         batch: The features of `record_format.PRETRAINING`.
@@ -47,7 +47,7 @@ def as_markdown(batch: Tensors, outputs: Tensors, vocabulary: Sequence[str]) -> 
 
 
 def _text(example: Tensors, vocabulary: Sequence[str]) -> str:
-    """Joins tokens to a text: [SEP] becomes " / ", and masked positions are bold."""
+    """Joins tokens to a text: [SEP] becomes " / ", masked tokens are bold and numbered."""
     count = int(np.sum(example["masked_lm_weights"] > 0))
     numbers = {
         int(at): n for n, at in enumerate(example["masked_lm_positions"][:count], 1)

@@ -4,8 +4,8 @@ Read in this order:
 
 1. `pretrain` is the function for pretraining.
 2. `fine_tune` is the function for a task, with its settings in `fine_tuning_config`.
-   Both start from the model of `run_model`; `initial_model` has what else fine-tuning
-   starts from, such as a teacher.
+   Both start from the model of `run_model`; `initial_model` reads further models that
+   fine-tuning starts from, such as a teacher.
 3. `run_data` reads and encodes the examples of a task, `record_files` keeps them on
    disk, and `batches` makes batches of them.
 4. `task_training` builds the model and trains it; `evaluation` computes the outputs of

@@ -18,8 +18,8 @@ from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
 from bert_tf.training.step.objective import ORIGIN
 
-# Records of similar length are grouped into batches within each window of this many
-# batches.
+# A window is this many batches. Within each window, records of similar length are
+# grouped into batches.
 _BATCHES_PER_WINDOW = 16
 Batch = dict[str, Any]
 # A function from serialized records, or from the indices of records, to a batch.
@@ -28,13 +28,13 @@ ToBatch = Callable[[Any], Batch]
 
 @dataclasses.dataclass
 class TrainingOrder:
-    """The records of each training batch. They depend only on the arguments.
+    """Determines the records of each training batch, only from the arguments.
 
     The order is an endless sequence of epochs, each of which is a permutation of all
     records. A window, which is 16 batches, contains successive records of this order.
     The records of a window are sorted by length and cut into batches, and the batches
-    are shuffled. `num_tokens` has the length of each record, int [R]; equal numbers
-    give batches in random order.
+    are shuffled. `num_tokens` has the length of each record, int [R]; if all are
+    equal, batches have records of random lengths.
     """
 
     num_tokens: np.ndarray
@@ -82,11 +82,10 @@ def training_batches(
     first_step: int,
     weights: np.ndarray | None = None,
 ) -> tf.data.Dataset:
-    """Returns the endless dataset of the batches from `first_step` on.
+    """Returns the endless dataset of the batches of `order` from `first_step` on.
 
-    A batch also contains the feature `objective.ORIGIN`: the index of the record.
-    `weights` has the weight of each record in the loss, float32 [R]; None if they are
-    equal.
+    A batch also has the feature `objective.ORIGIN` with the indices of its records.
+    `weights` has the weight of each record in the loss, float32 [R]; None if all are 1.
     """
     load = make_loader(records, parse)
 
@@ -144,7 +143,8 @@ def _with_record_weights(batch: Batch, is_labelled: Any) -> Batch:
 def make_parser(table: record_format.Table, sizes: Sizes, trim: bool) -> ToBatch:
     """Returns a function that parses serialized records, for `tf.data.Dataset.map`.
 
-    If `trim` is True, it shortens the sequences of a batch to the longest one.
+    If `trim` is True, the function removes the padding that all sequences of a batch
+    share.
     """
     parse = record_format.parser(table, sizes)
     axes = {
@@ -165,7 +165,7 @@ def make_parser(table: record_format.Table, sizes: Sizes, trim: bool) -> ToBatch
 
 
 def traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
-    """Returns a `tf.function` of the batches of `load`, traced once for all sizes and lengths."""
+    """Returns a `tf.function` for batches from `load`, traced once for all sizes and lengths."""
     indices = tf.TensorSpec([None], tf.int64)
     outputs = tf.function(load).get_concrete_function(indices).structured_outputs
     batch = tf.nest.map_structure(
@@ -196,7 +196,7 @@ def predict(
     size = _BATCHES_PER_WINDOW * batch_size
 
     def batch(number: int) -> np.ndarray:
-        """Returns the records of a batch, int64 [B]; each window is sorted by length."""
+        """Returns the indices of the records of a batch; each window is sorted by length."""
         start = number // _BATCHES_PER_WINDOW * size
         window = np.arange(start, min(start + size, len(records)))
         window = window[np.argsort(records.index.num_tokens[window], kind="stable")]

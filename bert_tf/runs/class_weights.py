@@ -21,7 +21,7 @@ _SHOWN_LABELS = 20
 
 
 def check_labels(task: Task, class_weights: ClassWeights) -> None:
-    """Raises `InputError` if a task has no classes, or a class weight is for another label."""
+    """Raises `InputError` if the task has no labels, or `class_weights` has an unknown label."""
     facts = task.facts
     if task.first_label_id is None or not facts.labels:
         raise InputError(
@@ -45,11 +45,11 @@ def weights_of_label_ids(
 ) -> np.ndarray:
     """Returns the weight of each value of `label_ids`: float32 [first_label_id + C].
 
-    A label with n of N examples in the train split has the weight N / (C n) if the
-    weights are "balanced"; C is the number of labels with examples. Other weights are
-    divided by their mean over the N examples. The mean is 1 in both cases. A label
-    without examples has the weight 0, which has no effect, as do the values that stand
-    for no label.
+    If the weights are "balanced", a label with n of the N examples in the train split
+    has the weight N / (K n), where K is the number of labels with examples. Otherwise,
+    the given weights are divided by their mean over the N examples. In both cases, the
+    mean over the examples is then 1. Labels without examples, and the values below
+    `first_label_id`, which stand for no label, have the weight 0.
 
     Raises:
         InputError: All labels in the train split have the weight 0.
@@ -67,7 +67,7 @@ def weights_of_label_ids(
         counted = np.cumsum(per_example) - per_example
     counted = counted[counted < records.num_labelled]
 
-    # Of records in blocks, because they are read into memory.
+    # Count in blocks of records, because each block is read into memory.
     table = [feature for feature in task.table if feature.name == "label_ids"]
     parse = record_format.parser(table, sizes)
     counts: np.ndarray = np.zeros(first + len(labels), np.int64)
@@ -116,7 +116,7 @@ def with_label_weights(parse: ToBatch, weights: np.ndarray) -> ToBatch:
 
 
 def describe_weights(task: Task, weights: np.ndarray) -> str:
-    """Returns the labels with their weights; see `weights_of_label_ids`."""
+    """Formats the labels with their weights, from `weights_of_label_ids`, for a message."""
     of_labels = weights[task.first_label_id :].tolist()
     pairs = zip(task.facts.labels or (), of_labels, strict=True)
     texts = [f"{label} {weight:.4g}" for label, weight in pairs]

@@ -1,7 +1,7 @@
 """The files of a run about its dev split, for sweeps and exports: result, examples.
 
 The result is in the file results.json. Each line of `dev_examples.jsonl` is a JSON
-object: the texts of an example by the names that the exported model has for them, and
+object: the texts of an example, with the names of the inputs of the exported model, and
 the correct output. Imports no TensorFlow, so that `sweep.py` starts quickly.
 """
 

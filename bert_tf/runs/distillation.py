@@ -32,7 +32,7 @@ class Teacher:
     make_objective: Callable[..., HeadObjective]
 
     def of_run(self) -> dict[str, Any]:
-        """Returns values that identify the loss and the initial weights of a run."""
+        """Returns values that identify the loss and initial weights of a run with this teacher."""
         config = self.config
         return {
             "teacher": f"weights with SHA-256 {self.sha256}",
@@ -46,8 +46,8 @@ class Teacher:
 class DistillationObjective:
     """The objective of a student: the weighted mean of label loss and teacher loss.
 
-    Everything else comes from `student`, the objective of the task. The metrics need
-    labels for all examples, so they are left out if there are examples without labels.
+    All other attributes are those of `student`, the objective of the task. With an
+    `unlabelled_file`, the task's metrics are left out: all examples would need labels.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
     """
@@ -59,9 +59,10 @@ class DistillationObjective:
         return getattr(self.student, name)
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> dict[str, Any]:
-        """Returns the sums of the task and of the teacher's loss.
+        """Returns the task's sums, with the combined "loss", and "teacher_loss".
 
-        "loss" is the sum of the weighted means of label loss and teacher loss.
+        The combined loss is the weighted mean of two sums over the batch: the label
+        losses and the teacher losses.
         """
         outputs = self.student.outputs_of_model(batch, training, seed)
         sums = self.student.sums_of_outputs(outputs, batch)
@@ -76,7 +77,7 @@ class DistillationObjective:
         return {**sums, "loss": combined, "teacher_loss": loss}
 
     def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
-        """Returns the metrics of the task, and the mean of the teacher's loss."""
+        """Returns the mean teacher loss and, without `unlabelled_file`, the task's metrics."""
         loss = self.student.loss({"loss": sums["teacher_loss"]}, counts)
         if self.config.unlabelled_file:
             return {"teacher_loss": loss}
@@ -91,8 +92,8 @@ def cache_teacher(
 ) -> None:
     """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
 
-    The cache is added to `RecordFile.caches` of the train split. `objective` is that of
-    the teacher, and `trainer` that of the student.
+    The cache is added to `RecordFile.caches` of the train split. `objective` is the
+    teacher's objective; `trainer` trains the student.
     """
 
     def logits_of(batch: dict[str, Any]) -> Any:

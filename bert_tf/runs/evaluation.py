@@ -17,12 +17,12 @@ from bert_tf.tasks.splits import RowCounts
 class SplitEvaluator:
     """Runs the model of an objective over the splits of a task.
 
-    Neither examples nor outputs are held in memory, except for `dev_split`.
+    Neither examples nor outputs are held in memory, except the examples in `sampled`.
 
     Attributes:
         parse: Converts serialized records to a batch.
-        sampled: The rows for `dev_split.write_examples` of each split that was read,
-            by the name of the split.
+        sampled: The examples for `dev_split.write_examples` of each split that was
+            read, by the name of the split.
     """
 
     def __init__(self, data: RunData, objective: Any) -> None:
@@ -34,7 +34,7 @@ class SplitEvaluator:
         self._forwards: dict[bool, Any] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
-        """Returns the results of a split with labels, and its metrics with baselines."""
+        """Evaluates a split with labels; returns its results, and its metrics with baselines."""
         results = self.data.task.make_results(split.split)
         batch_size = self.data.config.eval_batch_size
         for example, outputs in self._outputs_of(split, "evaluating", batch_size):
@@ -65,7 +65,7 @@ class SplitEvaluator:
     ) -> Iterator[tuple[Any, list[Outputs]]]:
         """Yields each example of a split, in order, with its outputs.
 
-        If `finite` is True, NaN and infinite outputs are an error.
+        If `finite` is True, NaN and infinite outputs raise `InputError`.
         """
         # The outputs of each record, in the order of the file. Batches with hidden
         # states from a cache have other features, so another function is traced.

@@ -39,7 +39,7 @@ _TRAIN_AND_EVALUATE = RunPhases(train=True, evaluate=True)
 
 
 class RunResults(dict[str, float]):
-    """The results on the dev splits, and on test splits whose predictions have metrics.
+    """The metrics on the dev splits, and on test splits with labels, by name.
 
     Attributes:
         summary: A sentence with the metric that selects the best weights; "" if there
@@ -82,18 +82,18 @@ def fine_tune(
     Args:
         task: The task: `glue_task`, `custom_task`, `SquadTask`, `NerTask`,
             `ChoiceTask`, or your own subclass of `Task`.
-        data: The place of the data set.
+        data: The location of the data set.
         output_dir: The folder of the run.
         init_checkpoint: The pretrained model; see `bert_tf.load`. None for random
             weights.
         bert_config_file: The architecture: a file, or a size such as "tiny". None for
-            that of the checkpoint.
-        vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
-            checkpoint.
+            the architecture of the checkpoint.
+        vocab_file: The vocabulary. None for the vocabulary of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for the setting of
+            the checkpoint.
         init_head: Whether the head comes from `init_checkpoint` too. By default, it
-            does if that is a run of the same task with the same labels.
-        head: The layers of the head that is trained. None for those of `task`.
+            does if the checkpoint is of the same task with the same labels.
+        head: The layers of the head that is trained. None for the layers of `task`.
         overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
             it.
         check_only: Whether to stop after all checks, before anything is written.
@@ -214,7 +214,7 @@ def _read_data(
     settings: RunSettings,
     distillation: DistillationConfig | None,
 ) -> tuple[RunData, Teacher | None]:
-    """Returns the data of the task with its labels and head, and the teacher."""
+    """Returns the data, after the labels and head of the task are known, and any teacher."""
     length = settings.config.max_seq_length
     model.pretrained.config.check_length(length)
     source = RunModel(plain(distillation.teacher)) if distillation else model
@@ -239,7 +239,7 @@ def _read_data(
 
 
 def _with_steps(settings: RunSettings, data: RunData) -> RunSettings:
-    """Returns the settings with the numbers of steps."""
+    """Returns the settings with the numbers of steps that the epochs give."""
     steps, warmup_steps = data.num_steps(settings.training.global_batch_size)
     training = dataclasses.replace(
         settings.training, num_train_steps=steps, num_warmup_steps=warmup_steps
@@ -261,8 +261,8 @@ def _make_teacher(
 def _write_records(data: RunData, trainer: Trainer[Any], removes_result: bool) -> None:
     """Moves the records of all splits to the folder.
 
-    After the chief, another process moves only the records that it does not find,
-    because it has a folder of its own.
+    The chief moves its records first. Any other process then moves only the records
+    that its folder does not contain, if it has a folder of its own.
     """
     # The result of an earlier run must not be taken for that of this run.
     if removes_result and trainer.is_chief:
@@ -277,7 +277,7 @@ def _cache_features(
     trainer: Trainer[Any],
     first_step: int,
 ) -> None:
-    """Computes the hidden states of the frozen encoder for the steps from `first_step`."""
+    """Caches the hidden states of the frozen encoder that steps from `first_step` on need."""
     # If all steps are done, the hidden states of the train split are not needed.
     splits = evaluator.data.splits
     needed = [*splits["dev"]]
@@ -319,7 +319,7 @@ def _evaluate_and_predict(
 def _run_folder(
     data: RunData, model: RunModel, settings: RunSettings, teacher: Teacher | None
 ) -> RunFolder:
-    """Returns the folder of the run, with what is saved about its model."""
+    """Returns the folder of the run, with the values about its model that are saved."""
     phases = settings.phases
     task = data.task
     tokenizer = model.pretrained.tokenizer

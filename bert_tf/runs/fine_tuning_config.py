@@ -119,7 +119,7 @@ class FeatureSettings:
         folder: A local folder with one cache for each split. Runs with the same data
             and the same encoder can share it, such as runs with other seeds or learning
             rates.
-        dtype: One of `FEATURE_DTYPES`.
+        dtype: The dtype of the cached hidden states, one of `FEATURE_DTYPES`.
 
     Raises:
         InputError: A value is invalid.
@@ -146,10 +146,9 @@ class DistillationConfig:
     Raises:
         InputError: A value is out of range.
 
-    Source: Hinton et al. 2015 (arXiv:1503.02531), who find values of 1 to 20 for the
-    temperature,
-    lower ones for small models, and a low weight of the labels useful. Sanh et al. 2019
-    (arXiv:1910.01108), section 3, for the choice of layers.
+    Source: Hinton et al. 2015 (arXiv:1503.02531): temperatures from 1 to 20, lower ones
+    for small models, and a low weight of the labels are useful. Sanh et al. 2019
+    (arXiv:1910.01108), section 3: the choice of layers.
     """
 
     teacher: Path = option(
@@ -222,7 +221,7 @@ class RunSettings:
         head: The layers of the head that is trained; None for those of the task.
 
     Raises:
-        InputError: Training is to evaluate on dev splits that the phases do not read.
+        InputError: `runtime.eval_steps` is set, but `phases.evaluate` is False.
     """
 
     phases: RunPhases

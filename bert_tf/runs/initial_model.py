@@ -43,12 +43,12 @@ def prepared_task(
     source: RunModel,
     settings: RunSettings,
 ) -> Task:
-    """Returns the task with what the models and the data tell, such as labels and head.
+    """Returns the task with labels, head and other values from the models and the data.
 
     `source` is the teacher, or else the model of the run.
     """
-    # The labels of a teacher must have its order; a head of init_checkpoint is kept
-    # only with its.
+    # A student's labels must have the order of its teacher's labels. The head of
+    # init_checkpoint can be used only with the order of that checkpoint's labels.
     recorded_facts = (
         model.recorded_data,
         source.pretrained.facts,

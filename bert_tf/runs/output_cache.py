@@ -38,10 +38,10 @@ _LOCK_FILE = "cache.lock"
 
 
 class FeatureCache:
-    """The hidden states of each record.
+    """A folder with the hidden states, or the teacher's logits, of each record.
 
-    A record has T vectors of the `shape` (K, H); `lengths` has the T of each record,
-    int [R]. The JSON values in `key` identify the content.
+    A record has T arrays of the `shape` (K, H); `lengths` has T for each record: int
+    [R]. The JSON values in `key` identify the content.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class FeatureCache:
         return np.arange(self._bounds[shard], self._bounds[shard + 1])
 
     def write(self, compute: Callable[[np.ndarray], Any], name: str) -> None:
-        """Computes the missing shards, or waits for another run that computes them.
+        """Computes and writes missing shards; waits first if another run is doing so.
 
         `compute` takes the indices of records, int64 [B], and returns float [B, T, K,
         H], where T is at least the largest length of these records.
@@ -220,7 +220,7 @@ def cache_features(
 ) -> None:
     """Computes the missing part of the cache of hidden states.
 
-    The cache is added to `RecordFile.caches`. The encoder of `model`, a
+    The cache is added to `RecordFile.caches` of the split. The encoder of `model`, a
     `BertHeadModel`, must have its final weights.
     """
     # The layers that the head reads, or their mean over the tokens; a part of the name,
@@ -265,9 +265,9 @@ def cache_outputs(
         name: The name of the cache's folder.
         outputs: Converts a batch to float [B, T, K, H].
         key: JSON values that identify the model.
-        shape: T, K and H, where T is 1 for one vector for each record. None takes the
-            shape of the outputs, whose graph is then traced even if the cache is
-            complete.
+        shape: (T, K, H), where T is 1 if the outputs have one vector for each record,
+            else None. Without `shape`, the shape is that of the outputs, whose graph is
+            then traced even if the cache is complete.
     """
     load = make_loader(split.records, parse)
     compute = tf.function(

@@ -73,21 +73,21 @@ def pretrain(
     `output_dir`, or else `init_checkpoint`.
 
     Args:
-        input_file: Comma list of globs: the records to train on, such as those of
+        input_file: Comma-separated globs of the records to train on, such as those of
             `create_pretraining_data`. None if the call does not train.
         output_dir: The folder of the run.
-        eval_input_file: Comma list of globs: held-out records to evaluate on. None for
-            those of `input_file`.
+        eval_input_file: Comma-separated globs of the held-out records to evaluate on.
+            None for the records of `input_file`.
         init_checkpoint: The model to start from; see `bert_tf.load`. None for random
             weights.
         bert_config_file: The architecture: a file, or a size such as "tiny". None for
-            that of the checkpoint.
-        vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
-            checkpoint.
+            the architecture of the checkpoint.
+        vocab_file: The vocabulary. None for the vocabulary of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for the setting of
+            the checkpoint.
         overwrite: Whether to remove an earlier run in `output_dir` instead of resuming
             it.
-        phases: The phases to run; there are no predictions.
+        phases: The phases to run; `predict` has no effect.
         config: The objective, and how the records are read.
         masking: Which tokens of unmasked records (`--masking=dynamic`) are predicted.
             The number of predictions in a sequence is that of `config`.
@@ -164,8 +164,8 @@ def _run(
 ) -> Metrics:
     """Starts or resumes training, and evaluates the result; see `pretrain`.
 
-    With `runtime.eval_steps`, training always evaluates too. `initialize` assigns the
-    initial weights, unless the run resumes; with None, they are random.
+    With `runtime.eval_steps`, training evaluates even if `phases.evaluate` is False.
+    `initialize` assigns the initial weights of a new run; with None, they are random.
     """
     # The held-out records, and what finds the record that caused an error.
     sizes = records.shape_sizes(architecture)
@@ -251,7 +251,7 @@ def _training_data(
 def _model_facts(
     model: RunModel, objective: str
 ) -> tuple[BertConfig, CheckpointMetadata, BertTokenizer | None]:
-    """Returns the architecture, the facts to save, and the tokenizer or None."""
+    """Returns the architecture, the values to save with the weights, and any tokenizer."""
     architecture = model.pretrained.config
     if objective == "causal":
         architecture = dataclasses.replace(architecture, attention="causal")
@@ -289,7 +289,7 @@ def _identity(
 def _without_damage(
     records: PretrainingRecords, folder: RunFolder, is_chief: bool
 ) -> Iterator[PretrainingRecords]:
-    """Yields the records; `skip_bad_records` replaces damaged files by repaired copies."""
+    """Yields the records; with `skip_bad_records`, copies replace files with damaged records."""
     if not records.config.skip_bad_records:
         yield records
         return
@@ -306,7 +306,7 @@ def _without_damage(
 def _report_settings(
     phases: RunPhases, records: PretrainingRecords, training: TrainingConfig
 ) -> None:
-    """Logs the warm-up, and whether the evaluation reads the training records."""
+    """Logs the steps of the warm-up, and warns if the evaluation reads training records."""
     if phases.train:
         _LOGGER.info(
             "warm-up: %s of %s steps",

@@ -48,6 +48,7 @@ class RecordIndex:
     """The contents of an index.
 
     Attributes:
+        key: JSON values that identify the content of the record file.
         counts: The number of unusual examples, by property; see `Encoded.counts`.
         starts: int64 [R + 1], the position of each record, and the size of the file.
         num_tokens: uint16 [R], the length of the longest sequence of each record.
@@ -81,7 +82,7 @@ class RecordFile:
 
     @property
     def num_labelled(self) -> int:
-        """The number of records of examples with labels; all others follow them."""
+        """The number of records of examples with labels, which precede all other records."""
         examples = self.index.num_examples - self.index.counts.get(WITHOUT_LABELS, 0)
         per_example = self.index.records_per_example
         return examples if per_example is None else int(per_example[:examples].sum())
@@ -118,7 +119,7 @@ class RecordFile:
 def read_index(path: str, key: Facts) -> RecordIndex | None:
     """Reads the index of a record file.
 
-    Returns None if there is no complete and undamaged record file with this key.
+    Returns None if the index or the record file is missing, damaged or of another key.
     """
     if not tf.io.gfile.exists(path) or not tf.io.gfile.exists(path + _INDEX_SUFFIX):
         return None
@@ -261,7 +262,7 @@ def _serialize(
 
 
 def _index_of(blocks: Sequence[_Block], key: Facts, notes: Facts) -> RecordIndex:
-    """Returns the index of a file of blocks, of which there is at least one."""
+    """Returns the index of a record file that consists of one or more blocks."""
     sizes, num_tokens, num_examples, per_example, counts = zip(*blocks, strict=True)
     totals: collections.Counter[str] = collections.Counter()
     for block_counts in counts:
@@ -303,7 +304,7 @@ def _write_index(path: str, index: RecordIndex, sha256: str) -> None:
 
 
 def describe(source: str, records: RecordFile, origin: np.ndarray) -> str:
-    """Names the examples of a batch for a message; `origin` is its `objective.ORIGIN`."""
+    """Lists the examples of a batch for a message; `origin` is the batch's feature ORIGIN."""
     # The examples of the records, from 0.
     numbers = np.unique(np.asarray(origin)[:, 1])
     per_example = records.index.records_per_example

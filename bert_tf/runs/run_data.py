@@ -41,8 +41,8 @@ class SplitData:
 
     Attributes:
         key: Values that identify the content of the split's records.
-        counts: What `RunData.report` logs; empty if it did, or if the records existed
-            already.
+        counts: The counts that `RunData.report` logs; empty after it has logged them,
+            or if the records existed already.
     """
 
     split: Split
@@ -132,7 +132,7 @@ class RunData:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """Size by shape letter for the features of a record."""
+        """The size for each shape letter of the features of a record, such as "S"."""
         return {**self.task.sizes, "S": self.config.max_seq_length}
 
     def fingerprint(self, kind: str = "train") -> Any:
@@ -140,7 +140,7 @@ class RunData:
         return self.splits[kind][0].key["source"] if self.splits[kind] else None
 
     def warn_about_equal_sources(self) -> None:
-        """Logs a warning for each split with the content of the train split."""
+        """Warns of each dev or test split that has the same content as the train split."""
         (train,) = (data.split for data in self.splits["train"])
         for data in self.splits["dev"] + self.splits["test"]:
             split = data.split
@@ -203,12 +203,12 @@ class RunData:
         return itertools.chain(*self.splits.values())
 
     def report_warnings(self) -> None:
-        """Logs the warnings about all splits, also those of an earlier run."""
+        """Logs the warnings about all splits, also if an earlier run has read the split."""
         for notes in self.notes.values():
             _warn(notes)
 
     def _training_examples(self, split: Split, counts: RowCounts) -> Iterator[Any]:
-        """Yields the examples of a split; unlabelled ones follow the train split."""
+        """Yields the examples of a split; those of `unlabelled_file` follow the train split."""
         for example in self.task.read(split, counts):
             counts.num_read += 1
             yield example
@@ -239,7 +239,7 @@ class RunData:
         return dataclasses.replace(encoded, counts=counts)
 
     def _read_split(self, split: Split) -> SplitData:
-        """Reads a split, and writes its records to a temporary folder if necessary."""
+        """Returns a split; unless the folder has its records, writes them to a temporary folder."""
         key = self._key(split)
         path = self._path(split)
         index = record_files.read_index(path, key)
@@ -294,14 +294,14 @@ class RunData:
         return os.path.join(self.folder, f"{name}.tf_record")
 
     def _find_unlabelled(self, path: str) -> Split:
-        """Returns a split that is read as a test split, which needs no labels."""
+        """Returns `unlabelled_file` as a test split, because test splits need no labels."""
         location = dataclasses.replace(self.location, test_file=path, test_fraction=0.0)
         split, *_ = self.task.splits("test", location)
         return dataclasses.replace(split, kind="test", suffix="")
 
 
 def _report(data: SplitData) -> None:
-    """Logs the number of examples, of those with a property, and of unknown tokens."""
+    """Logs the numbers of examples and unusual examples, and the share of unknown tokens."""
     counts, total = data.counts, data.counts.get(_TOKENS, 0)
     parts = [f"{data.num_examples:,} examples"]
     parts += [

@@ -18,20 +18,20 @@ _LOGGER = logging.getLogger(__name__)
 class RunModel:
     """The model that a program starts from or uses: of a checkpoint, or of a run.
 
-    Checkpoints are read when they are needed, and only once. A run with a checkpoint
-    does not need the files any more that it has started with: instead of a missing
-    file, that of the run is used, with a warning.
+    Checkpoints are read when they are needed, and only once. A run that has saved a
+    checkpoint does not need its initial files any more: if one of them is missing, the
+    file in the folder of the run is used instead, with a warning.
 
     Attributes:
         init_checkpoint: The checkpoint of the initial weights, or None.
-        bert_config_file: The architecture: a file or the name of a size. None for that
-            of the checkpoint.
-        vocab_file: The vocabulary. None for that of the checkpoint.
-        do_lower_case: Whether the tokenizer lower-cases text. None for that of the
-            checkpoint.
+        bert_config_file: The architecture: a file or the name of a size. None for the
+            architecture of the checkpoint.
+        vocab_file: The vocabulary. None for the vocabulary of the checkpoint.
+        do_lower_case: Whether the tokenizer lower-cases text. None for the setting of
+            the checkpoint.
         output_dir: The folder of the run; None for a program without a run.
         do_train: Whether the program trains.
-        overwrite: Whether it removes an earlier run.
+        overwrite: Whether the program removes an earlier run in `output_dir`.
         checkpoint_layers: The Transformer blocks of `init_checkpoint` that the model
             has, from 0; () for all.
     """
@@ -55,7 +55,7 @@ class RunModel:
 
     @functools.cached_property
     def pretrained(self) -> Pretrained:
-        """The model that training starts from, or that is used."""
+        """The model of `init_checkpoint`; without it, of `bert_config_file` or of the run."""
         checkpoint = self._existing["init_checkpoint"]
         if not checkpoint and not (
             self.do_train and self._existing["bert_config_file"]
@@ -65,7 +65,7 @@ class RunModel:
 
     @functools.cached_property
     def facts(self) -> dict[str, Any]:
-        """The facts of the model of the run, or of `init_checkpoint`; {} if the program trains."""
+        """Saved values about the model that is used, such as labels; {} if the program trains."""
         checkpoint = None if self.do_train else self.trained_run or self.init_checkpoint
         if not checkpoint:
             return {}
@@ -82,8 +82,8 @@ class RunModel:
     def initial_weights(self) -> str | None:
         """Text that identifies the initial weights of the training; None if random.
 
-        A run that is resumed without its initial weights keeps the text in its
-        settings.
+        If a run is resumed and the initial weights are missing, the text is the one in
+        the settings of the run.
         """
         if not self.do_train:
             return None
@@ -103,7 +103,7 @@ class RunModel:
 
     @functools.cached_property
     def _existing(self) -> dict[str, str | None]:
-        """The paths, with None instead of a missing one that the run replaces."""
+        """The paths by name; None for a missing file that a file of the run replaces."""
         names = ("init_checkpoint", "bert_config_file", "vocab_file")
         paths = {name: getattr(self, name) for name in names}
         for name, path in paths.items():
@@ -114,7 +114,7 @@ class RunModel:
                 or glob.glob(glob.escape(path) + "*")
             ):
                 continue
-            # Otherwise, reading it reports the problem.
+            # If no file of the run replaces it, reading it reports the problem.
             needed = name == "init_checkpoint" and self.checkpoint_layers
             if self.trained_run and not needed:
                 _LOGGER.warning(

@@ -18,8 +18,9 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
-    """The metrics of splits and the step of the weights, by their names in the results.
+    """The results of splits.
 
+    `values` has the metrics, and the step of the weights, by their names in the files.
     `baselines` has the metrics of a constant prediction, by the name of the split.
     """
 
@@ -30,8 +31,8 @@ class Scores:
 def evaluate(evaluator: SplitEvaluator, step: int, writes: bool) -> Scores:
     """Evaluates on all dev splits, and writes eval_results.txt and the reports.
 
-    If the first split has a suffix, the names of both files end with it. A process with
-    `writes` False writes no files.
+    The names of files end with the suffix of the split, if it has one; eval_results is
+    that of the first split. If `writes` is False, no files are written.
     """
     folder = evaluator.data.folder
     splits = evaluator.data.splits["dev"]
@@ -88,10 +89,10 @@ def predict(evaluator: SplitEvaluator, step: int) -> Scores:
 
 
 def conclude(scores: Scores, evaluator: SplitEvaluator, is_chief: bool) -> str:
-    """Returns the metric that selects the best weights as a sentence, or "".
+    """Returns a sentence with the metric that selects the best weights, or "".
 
-    The chief writes examples of the first dev split, and results.json if it has a
-    result, with a warning if the model is no better than a constant prediction.
+    The chief writes examples of the first dev split and, if that has the metric,
+    results.json. It warns if the model is no better than a constant prediction.
     """
     data = evaluator.data
     task = data.task
@@ -137,7 +138,7 @@ def _by_result_name(split: Split, metrics: Metrics) -> Metrics:
 
 
 def _baseline(evaluator: SplitEvaluator, split: Split, results: TaskResults) -> Metrics:
-    """Returns the metrics of a constant prediction; {} with a warning if one is not defined."""
+    """Returns the metrics of a constant prediction; warns and returns {} if undefined."""
     metric = evaluator.data.task.best_by[0]
     reason = results.undefined(metric)
     if not reason:

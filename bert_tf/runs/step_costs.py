@@ -27,7 +27,7 @@ def of_pretraining(
     sizes: Sizes,
     runtime: RuntimeConfig,
 ) -> Metrics:
-    """Logs the cost of a step, and returns its tokens; see `log_step_cost`."""
+    """Logs the cost of a step, and returns the result of `log_step_cost`."""
     # The mean length of the first records, whose order is random.
     length: float = records.max_seq_length
     if runtime.has_dynamic_shapes:
@@ -59,7 +59,7 @@ def of_pretraining(
 def of_fine_tuning(
     trainer: Trainer[Any], data: RunData, order: TrainingOrder, runtime: RuntimeConfig
 ) -> Metrics:
-    """Logs the cost of a step, and returns its tokens; see `log_step_cost`."""
+    """Logs the cost of a step, and returns the result of `log_step_cost`."""
     training = trainer.training
     task = data.task
 
@@ -94,7 +94,7 @@ def _log(
     predictions: int = 0,
     next_sentence: bool = False,
 ) -> Metrics:
-    """FLOPs are those of the mean length; memory must suffice for the largest one."""
+    """Logs the FLOPs for the mean length of sequences, and the memory for the largest length."""
     config = trainer.objective.model.config
     training = trainer.training
     flops = costs.training_step_flops(

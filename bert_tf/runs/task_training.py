@@ -44,7 +44,7 @@ def make_objective(
     seed: int,
     dtype: str,
 ) -> Any:
-    """Returns the model of a task with its loss, which may include that of a teacher."""
+    """Returns the objective: the model and loss of a task, including that of any teacher."""
     runtime = settings.runtime
     objective = task.make_objective(
         config, seed=seed, dtype=dtype, recompute=runtime.recompute
@@ -107,7 +107,7 @@ def train(
 
 
 def _held_out(evaluator: SplitEvaluator) -> HeldOutData:
-    """Returns the evaluation on the first dev split, with its report as text."""
+    """Returns the evaluation on the first dev split; text shows its report and errors."""
     dev = evaluator.data.splits["dev"][0]
     last = list[TaskResults]()
 
@@ -130,7 +130,7 @@ def _held_out(evaluator: SplitEvaluator) -> HeldOutData:
 
 
 def advise_on_learning_rate(training: TrainingConfig) -> None:
-    """Logs a line if the rate is probably too high for the released optimizer."""
+    """Logs advice if the learning rate is probably too high for the released optimizer."""
     if (
         training.optimizer == "adam_weight_decay"
         and training.learning_rate > _HIGH_LEARNING_RATE

@@ -1,7 +1,7 @@
 """The actions between the steps of training, in the order in which the loop calls them.
 
-`Callback` is their contract: logging, the end after bad steps, held-out evaluation with
-early stopping, checkpoints and profiles.
+`Callback` is the base class. The actions are logging, ending training after bad steps,
+held-out evaluation with early stopping, saving checkpoints, and profiling.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ class Callback(contextlib.AbstractContextManager[None]):
     every_steps: int = 0
 
     def boundaries(self, step: int) -> Iterator[int]:
-        """Yields the numbers of later steps after which a graph call must end."""
+        """Yields numbers of steps after `step` at which the current graph call must end."""
         if self.every_steps:
             yield (step // self.every_steps + 1) * self.every_steps
 
@@ -54,7 +54,7 @@ class Callback(contextlib.AbstractContextManager[None]):
         """Called after every `every_steps` steps and after the last step."""
 
     def finish(self, state: RunState, interrupted: bool) -> None:
-        """Called when training ends, except after an error; a stop signal sets `interrupted`."""
+        """Called when training ends without an error; `interrupted` is True after a stop signal."""
 
     def __exit__(self, *error: object) -> None:
         """Called after `finish`, or after an error."""
@@ -94,7 +94,7 @@ class MetricLogging(Callback):
     def finish(self, state: RunState, interrupted: bool) -> None:
         """Logs the steps since the last log entry, except after a stop signal.
 
-        The resumed run then logs these steps at its regular step.
+        After a stop signal, the resumed run logs these steps in its next regular entry.
         """
         if self.metrics.totals.steps and not interrupted:
             self.act(state)
@@ -123,7 +123,7 @@ class BadSteps(Callback):
     bad_result: StepResult | None = None
 
     def after_steps(self, result: StepResult, secs: float) -> None:
-        """Keeps the result if too many steps in a row were bad."""
+        """Stores the result if too many steps in a row were bad; training then ends."""
         if result.is_failure:
             self.bad_result = result
 
@@ -191,7 +191,7 @@ class HeldOutEvaluation(Callback):
     every_steps: int
 
     def should_stop(self, state: RunState) -> bool:
-        """Returns whether there were `max_evals` evaluations after the best one."""
+        """Returns whether `max_evals`, unless it is 0, evaluations have followed the best one."""
         return 0 < self.max_evals <= state.best.evals_since
 
     def act(self, state: RunState) -> None:
@@ -226,13 +226,13 @@ class HeldOutEvaluation(Callback):
 class CheckpointSaving(Callback):
     """Saves a checkpoint every `every_steps` steps, at the end and after a stop signal.
 
-    After a bad step, the checkpoint waits for the next good step. If training ends
-    because of bad steps, the newest checkpoint is therefore from before the first of
-    them.
+    If a checkpoint is due after a bad step, it is saved after the next good step. If
+    training ends because of bad steps, the newest checkpoint is therefore from before
+    the first of these bad steps.
 
     Attributes:
         iterator: The iterator of the input pipeline, whose position is saved; None if
-            the step determines the position.
+            the number of the step determines the next batch.
         saved_step: The step of the newest checkpoint; 0 for a new run.
     """
 

@@ -24,7 +24,7 @@ RunSteps = Callable[[RunState, int], StepResult]
 
 @dataclasses.dataclass
 class Pacing:
-    """Chooses at most `max_steps` steps, so that a graph call takes about one second.
+    """Chooses how many steps, at most `max_steps`, run in a graph call of about 1 s.
 
     While `steps_per_sec` is 0 (unknown), a graph call runs one step.
     """
@@ -47,12 +47,12 @@ class Pacing:
 
 @dataclasses.dataclass
 class TrainingClock:
-    """Measures the seconds of training, over all runs.
+    """Measures the seconds of training, including those before a run was resumed.
 
     The clock does not follow changes of the system clock. It starts with the first call
     of `update`, at the seconds in the state, so that the time between two runs does not
-    count. Without a time budget, it does nothing: all checkpoints have the same
-    seconds, so that two runs write the same bytes.
+    count. Without a time budget, the clock does nothing, so that two runs with equal
+    settings write checkpoints with equal bytes.
     """
 
     has_time_budget: bool
@@ -127,7 +127,7 @@ def run_loop(
                     "Training took %.1f s, %d steps.", state.elapsed_secs, state.step
                 )
 
-            # The state of each callback includes the seconds of the earlier ones.
+            # Each callback gets a state that includes the seconds of the earlier ones.
             for callback in callbacks:
                 every_steps = callback.every_steps
                 if is_last or (every_steps and state.step % every_steps == 0):
@@ -141,7 +141,7 @@ def run_loop(
 
 
 def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:
-    """Returns a stop signal (0 if no process received one), and the chief's `steps`."""
+    """Returns a stop signal if any process has one, else 0, and the `steps` of the chief."""
     signal_number = (signals or [0])[0]
     any_signal, agreed_steps = workers.sum(
         [signal_number, steps if workers.is_chief else 0]

@@ -11,11 +11,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @contextlib.contextmanager
 def record_stop_signals(enabled: bool) -> Iterator[list[int]]:
-    """Yields a list to which the number of the first stop signal is appended.
+    """Yields a list to which the number of each received stop signal is appended.
 
-    A second signal of the same kind has its normal effect. Afterwards, the handlers of
-    the caller are in place again. SIGHUP stays ignored in a program that `nohup`
-    started. If `enabled` is False, there are no handlers, and the list stays empty.
+    A second signal of the same kind has its normal effect. After the `with` block, the
+    handlers of the caller are in place again. SIGHUP stays ignored in a program that
+    `nohup` started. If `enabled` is False, there are no handlers, and the list stays
+    empty.
     """
     received: list[int] = []
     if not enabled:

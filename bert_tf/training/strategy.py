@@ -18,7 +18,7 @@ _WORKERS = ("chief", "worker")
 
 @functools.cache
 def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
-    """Returns the strategy; model and optimizer must be built in the strategy's scope.
+    """Returns the strategy in whose scope model and optimizer must be built.
 
     A process can connect to the other workers or to a TPU only once, and only before
     TensorFlow runs its first operation. A main program therefore calls this function
@@ -62,7 +62,7 @@ def make_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
 
 
 def _problem_of_tf_config(text: str) -> str:
-    """Returns why a value of TF_CONFIG gives no strategy; "" if it gives one."""
+    """Describes the error in a value of TF_CONFIG; returns "" if there is none."""
     try:
         values = json.loads(text)
         cluster, task = values["cluster"], values["task"]
@@ -72,7 +72,7 @@ def _problem_of_tf_config(text: str) -> str:
     except (ValueError, LookupError, TypeError, OverflowError, RecursionError):
         return "cluster, task, type or index is missing or has another form"
 
-    # TensorFlow would wait, or fail without a name of the variable.
+    # TensorFlow would wait for ever, or its error would not name the variable.
     if others := {*cluster} - {*_WORKERS, "evaluator"}:
         return f"cluster has {', '.join(sorted(others))}, which it must not have"
     if len(workers.get("chief", "")) > 1:
@@ -109,10 +109,10 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
 
 
 class WorkerSync:
-    """Exchanges numbers between the processes of a run, so that all decide equally.
+    """Exchanges numbers between the processes of a run, so that all decide the same.
 
-    The process with the `index` 0 of the `count` processes is the chief. Only the chief
-    writes files.
+    A run has `count` processes. The process with the `index` 0 is the chief, which is
+    the only one that writes files.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -157,7 +157,7 @@ class WorkerSync:
 
 
 def worker_index(strategy: tf.distribute.Strategy) -> int:
-    """Returns the index of this process in a run, in the order of replicas."""
+    """Returns the index of this process among the processes of its run; the chief has 0."""
     resolver = strategy.cluster_resolver
     if (
         not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)

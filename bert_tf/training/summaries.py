@@ -35,10 +35,10 @@ _HYPERPARAMETERS_TAG = "_hparams_/session_start_info"
 def log_step_cost(
     objective: Objective, tokens: int, flops: int, memory: Mapping[str, int]
 ) -> Metrics:
-    """Logs the cost of a step, and returns its tokens by the name of the logged rate.
+    """Logs the cost of a step, and returns `{"tokens_per_sec": tokens}`.
 
     Args:
-        objective: Has the trainable parameters.
+        objective: The objective, whose trainable parameters are counted.
         tokens: Tokens per step that are computed, over all replicas and accumulation
             steps.
         flops: Floating-point operations per step, over all replicas; counts matrix
@@ -79,8 +79,8 @@ class MetricAccumulator:
         per_step: Maps the name of each logged rate to the quantity that one step
             processes, such as `{"tokens_per_sec": 4096}`. The rate `tokens_per_sec`
             counts only the time of the steps, `tokens_per_sec_wall_clock` all time.
-        totals: The steps since the last log entry, also those before a restart; updated
-            in place.
+        totals: The totals over the steps since the last log entry, also those before
+            the run was resumed; updated in place.
     """
 
     objective: Objective
@@ -118,10 +118,10 @@ class MetricAccumulator:
     def values(self) -> Metrics:
         """Returns the loss, the metrics, the other scalars, and the rates per second.
 
-        The rates of the steps do not include the first call of the graph, which traces
-        the graph. They are absent if there was no other call. The rates of the clock
-        include everything since the last log entry: tracing, evaluations and
-        checkpoints.
+        Rates such as `tokens_per_sec` exclude the first call of the graph, which traces
+        the graph; they are absent if there was no other call. Rates such as
+        `tokens_per_sec_wall_clock` include all time since the last log entry: also
+        tracing, evaluations and checkpoints.
         """
         totals = self.totals
         values = {
@@ -142,9 +142,9 @@ class Summaries:
 
     Each kind of entry, such as `train` or `eval`, is one curve in a TensorBoard chart,
     with events in a subfolder of `output_dir`. Metrics are also JSON lines in
-    `metrics.jsonl`. Events and JSON lines after `step` are removed, because a run that
-    was killed may have left them. TensorBoard shows the removal when it is started
-    again.
+    `metrics.jsonl`. The constructor removes the events and JSON lines of steps after
+    `step`, which a killed run may have left. TensorBoard shows the removal when it is
+    started again.
 
     Raises:
         InputError: `metrics.jsonl` or an event file cannot be read or written.
@@ -207,8 +207,7 @@ class Summaries:
 
     def flush(self) -> None:
         """Writes all entries to disk; raises `InputError` if the disk is full."""
-        # The lines name the folders of the events, so they are written before the
-        # events.
+        # The lines name the folders of the events, so the lines are written first.
         files.write_text(self._path, "".join(f"{line}\n" for line in self._lines))
         for kind, writer in self._writers.items():
             with files.explain_write_errors(os.path.join(self._dir, kind)):
@@ -233,7 +232,7 @@ def _event_files(folder: str) -> list[str]:
 
 
 def _remove_events_after(path: str, step: int) -> set[str]:
-    """Removes the events of later steps from an event file; returns the tags of the others."""
+    """Removes the events of steps after `step` from a file; returns the tags of the others."""
     kept: list[bytes] = []
     tags: set[str] = set()
     is_changed = False

@@ -57,12 +57,13 @@ class TrainingData:
     Attributes:
         batches: Infinite dataset of global batches, in an order that depends on the
             seed. Checkpoints contain the position of the dataset's iterator in the
-            first process. Alternatively, a function from the number of steps done to
-            the dataset of the remaining batches; checkpoints then contain no position.
+            first process. Alternatively, a function that takes the number of finished
+            steps and returns the dataset of the remaining batches; checkpoints then
+            contain no position.
         records: Finds the record that caused an error, or the records in a batch.
-        is_part: Whether `batches` has only `Trainer.part_of_batch` of each global
-            batch. The position must then be one that each other part can be restored
-            from.
+        is_part: Whether `batches` has only the part `Trainer.part_of_batch()` of each
+            global batch. It must then be possible to restore the saved position of one
+            part in the dataset of any other part.
     """
 
     batches: tf.data.Dataset | Callable[[int], tf.data.Dataset]
@@ -97,16 +98,15 @@ class Trainer(Generic[ObjectiveT]):
         training: The argument `training`.
         is_chief: Whether this process is the one that writes files.
         replicas: The number of devices among which each global batch is divided.
-        resumes: Whether the folder has a checkpoint. The objective gets its weights
-            from it in `train` or `load_result`.
+        resumes: Whether the folder has a checkpoint to resume from. `train` and
+            `load_result` load its weights; the constructor does not.
         results: The metrics of the last held-out evaluation in `train`, by the name of
             the data set; empty if `train` did not evaluate the weights that the
             objective now has.
 
     Raises:
         InputError: The devices do not exist, the batch does not divide evenly among
-            them, `folder` was created for other settings, or a time budget must be
-            deterministic.
+            them, or `time_budget_secs` and `deterministic` are both given.
 
     Example:
         import keras
@@ -238,8 +238,8 @@ class Trainer(Generic[ObjectiveT]):
     def part_of_batch(self) -> tuple[int, int] | None:
         """Returns (n, N) if this process may read only part n of N of each batch.
 
-        Returns None if it must read complete batches: in a run of one process, and if
-        the run resumes from a checkpoint with the position of complete batches.
+        Returns None if it must read complete batches: in a new run of one process, and
+        if the run resumes from a checkpoint with the position of complete batches.
         """
         count = self._workers.count
         divided = (
@@ -248,7 +248,7 @@ class Trainer(Generic[ObjectiveT]):
         return (self._workers.index, count) if divided else None
 
     def locked_folder(self) -> contextlib.AbstractContextManager[None]:
-        """Locks the folder in the process that writes files; see `RunFolder.locked`."""
+        """Returns a context that locks the folder if this is the chief; see `RunFolder.locked`."""
         return self._folder.locked() if self.is_chief else contextlib.nullcontext()
 
     def _run(
@@ -315,7 +315,7 @@ class Trainer(Generic[ObjectiveT]):
         failures: FailureMessages,
         iterator: Any,
     ) -> list[Callback]:
-        """Returns the actions between the steps; only the chief writes files."""
+        """Returns the callbacks of the training loop; only those of the chief write files."""
         runtime = self._runtime
         is_chief = self.is_chief
         budget = self.training.time_budget_secs
@@ -417,7 +417,7 @@ class Trainer(Generic[ObjectiveT]):
         return loss_and_metrics(self.objective, sums, counts)
 
     def _evaluations(self, held_out: HeldOutData) -> dict[str, Evaluate]:
-        """Returns functions that evaluate the average of the weights, if the run keeps one."""
+        """Returns the function of each data set; it evaluates the averaged weights, if any."""
 
         def on_dataset(
             name: str, make_dataset: Callable[[], tf.data.Dataset]
@@ -452,7 +452,7 @@ class Trainer(Generic[ObjectiveT]):
     def _steps_with_messages(
         self, iterator: Any, failures: FailureMessages, is_part: bool
     ) -> RunSteps:
-        """Returns a function that runs steps and converts their errors to messages."""
+        """Returns a function that runs steps and explains their errors with `failures`."""
 
         def run_steps(state: RunState, steps: int) -> StepResult:
             with failures.explain(state.step):

@@ -219,9 +219,9 @@ class RuntimeConfig:
 
     @property
     def has_dynamic_shapes(self) -> bool:
-        """Whether the steps may have different shapes.
+        """Whether batches may have different shapes.
 
-        XLA and TPUs compile them for each shape.
+        They may not with XLA and on TPUs, which compile a step for each shape.
         """
         return not self.jit_compile and self.distribution_strategy != "tpu"
 
@@ -241,7 +241,7 @@ class RuntimeConfig:
         )
         check_choices(self)
 
-        # Values that need those of other fields.
+        # Values that require certain values of other fields.
         if self.num_gpus and self.distribution_strategy != "mirrored":
             raise InputError(
                 f"num_gpus={self.num_gpus} needs distribution_strategy=mirrored. "
@@ -268,8 +268,8 @@ class RunPhases:
 
     Attributes:
         train: Whether to train, or to resume training.
-        evaluate: Whether to write `eval_results.txt`.
-        predict: Whether to write predictions for the test split; fine-tuning only.
+        evaluate: Whether to evaluate, and to write `eval_results.txt`.
+        predict: Whether to write predictions for the test splits; fine-tuning only.
     """
 
     train: bool
@@ -284,14 +284,14 @@ class RunPhases:
 
 
 def to_json_dict(config: Any) -> dict[str, Any]:
-    """Returns the fields of a dataclass as JSON has them: tuples become lists."""
+    """Returns the fields of a dataclass as JSON values: tuples become lists."""
     return json.loads(json.dumps(dataclasses.asdict(config)))
 
 
 def first_difference(
     before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
 ) -> tuple[str, Any, Any] | None:
-    """Returns the first different field: (dotted name, value before, value now)."""
+    """Returns the first difference, or None: (dotted name, value before, value now)."""
     for key in sorted({*before, *now}):
         old, new = before.get(key), now.get(key)
         if isinstance(old, Mapping) and isinstance(new, Mapping):

@@ -36,7 +36,7 @@ from bert_tf.training.training_config import (
 
 _LOGGER = logging.getLogger(__name__)
 POSITION_FILE = "data_position"
-# A value in `RUNTIME_FILE`: whether the position is one of parts of batches.
+# A key in `RUNTIME_FILE`: whether the data position is that of parts of batches.
 PARTS = "reads_parts"
 # Settings that may change when a run is resumed. A change affects only rounding and
 # dropout masks.
@@ -56,9 +56,9 @@ def restore_or_start(
 
     Args:
         folder: A valid checkpoint, or None for a new run.
-        optimizer: Receives the saved weights and slots.
+        optimizer: Receives the saved weights and slots (optimizer state).
         iterator: The iterator of the input pipeline, which is moved to the saved
-            position; None if the step determines the position.
+            position; None if the number of the step determines the next batch.
         runtime_settings: The settings of the computation for the resumed run.
 
     Raises:
@@ -113,7 +113,7 @@ def restore_weights(folder: str, variables: Tensors) -> int:
 
 
 def _read_weights(folder: str, variables: Tensors) -> weights.WeightsFolder:
-    """Reads the weights, and compares their names and shapes with the variables."""
+    """Reads the weights; raises `InputError` if names or shapes differ from the variables."""
     saved = weights.read_weights_folder(folder)
     shapes = {name: array.shape for name, array in saved.arrays.items()}
     model_shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
@@ -190,7 +190,7 @@ class CheckpointWriter:
         self._pending = self._thread.submit(write)
 
     def save_best(self, step: int, values: Metrics) -> None:
-        """Replaces the best weights by the present weights, with the metrics `values`."""
+        """Replaces the saved best weights and their metrics by the present weights and `values`."""
         self.wait()
         arrays, _ = self._optimizer.state()
         facts = {"step": step, "eval": dict(values)}

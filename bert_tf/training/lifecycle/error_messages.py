@@ -1,6 +1,6 @@
 """Error messages for failed runs.
 
-A message names the record, if known, and the checkpoint.
+A message names the damaged record, if it is known, and the newest checkpoint.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ class FailureMessages:
             yield
         except READ_ERRORS as error:
             reason = self.records.explain_error()
-            # Without a bad record, the error is one of the program.
+            # If no record is damaged, the error is a bug in the program.
             if reason is None and not isinstance(error, tf.errors.DataLossError):
                 raise
             reason = reason or f"A record cannot be read: {plain_message(error)}."
@@ -82,7 +82,7 @@ class FailureMessages:
             ) from error
 
     def bad_steps(self, result: StepResult, step: int) -> InputError:
-        """Returns the error for the last steps, whose `StepResult.is_failure` is true."""
+        """Returns the error for a result whose `is_failure` is true; `step` is its last step."""
         failed_step = f"step {step}"
         if len(result.bad_origin) and (
             origin := self.records.describe(result.bad_origin)

@@ -62,14 +62,14 @@ _PARAMETERS = {
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointMetadata:
-    """The facts that are saved with the weights; the engine does not interpret them.
+    """Values that are saved with the weights; the engine does not interpret them.
 
     Attributes:
         config: The architecture of the model.
         vocabulary: The tokens in the order of their ids; None without a vocabulary.
-        do_lower_case: None if the run has no tokenizer.
-        facts: What is saved with the weights, such as the labels.
-        uncompared_facts: Facts for readers, which are not compared when a run resumes.
+        do_lower_case: Whether the tokenizer lower-cases text; None without a tokenizer.
+        facts: Further values about the model by name, such as the labels.
+        uncompared_facts: Values for information only; no check compares them.
     """
 
     config: Mapping[str, Any]
@@ -89,7 +89,7 @@ class RunFolder:
             earlier run.
         outputs: Names of further files that the run writes, such as predictions.
         identity: Values that identify the examples and the initial weights. A resumed
-            run must have equal ones. They are saved with those of
+            run must have equal values. They are saved as a part of
             `TrainingConfig.data`.
 
     Attributes:
@@ -98,7 +98,7 @@ class RunFolder:
         overwrite: The argument `overwrite`.
 
     Raises:
-        InputError: `path` is empty or not possible.
+        InputError: `path` is empty or in an unknown file system.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class RunFolder:
     def best_or_latest_checkpoint(self, latest: str | None = None) -> str | None:
         """Returns the folder with the final weights of the run.
 
-        None without a valid checkpoint.
+        Returns None if there is no valid checkpoint.
 
         The final weights are the best weights if the run used early stopping, else the
         weights of the newest valid checkpoint.
@@ -185,9 +185,8 @@ class RunFolder:
     def check_same_run(self, training: TrainingConfig | None = None) -> None:
         """Checks that this run has the model and settings of the run in the folder.
 
-        With `overwrite`, an earlier run may have any settings. If this run does not
-        train, it may have any settings too. Settings that were found to be right are
-        not checked again.
+        Only a run that trains without `overwrite` needs the settings of the run in the
+        folder. After a successful check, a call with equal `training` checks nothing.
 
         Args:
             training: The settings of this run; None if it only evaluates or predicts.
@@ -229,19 +228,19 @@ class RunFolder:
         )
 
     def settings(self, training: TrainingConfig) -> dict[str, Any]:
-        """Returns the settings of a run, with what identifies its data, as JSON values."""
+        """Returns `training` as JSON values, with the argument `identity` as a part of `data`."""
         data = {**training.data, **self._identity}
         return to_json_dict(dataclasses.replace(training, data=data))
 
     def read_settings(self, name: str = TRAINING_FILE) -> dict[str, Any]:
-        """Returns a JSON file of the run, or else of its newest checkpoint."""
+        """Returns the values in a JSON file of the run, or else of its newest checkpoint."""
         folder = self.path
         if not tf.io.gfile.exists(os.path.join(folder, name)):
             folder = self.latest_checkpoint() or folder
         return read_own(folder, name)
 
     def _check_nothing_is_replaced(self, trains: bool) -> None:
-        """Raises `InputError` if this run would replace a file of others."""
+        """Raises `InputError` if this run would replace files that are not those of a run."""
         local = "://" not in self.path
         run = run_of(os.path.abspath(self.path) if local else self.path)
         if run is not None:
@@ -313,8 +312,8 @@ class RunFolder:
     def locked(self) -> Iterator[None]:
         """Locks the folder in a context, so that no second run writes to it.
 
-        A context inside another one of the same object has no effect. Object stores
-        (`gs://`) have no locks; there, the user must not start two runs in one folder.
+        If this object has already locked it, an inner context has no effect. Object
+        stores (`gs://`) have no locks: the user must not start two runs in one folder.
 
         Raises:
             InputError: Another run has locked the folder, or the folder cannot be
@@ -362,7 +361,7 @@ class RunFolder:
 
 
 def _settings_text(name: str, old: Any, new: Any) -> tuple[str, str]:
-    """Returns the old and the new value of a setting, such as "seed=1", "no seed"."""
+    """Formats the old and the new value of a setting, such as ("seed=1", "no seed")."""
     # The values in `TrainingConfig.data` also come from flags.
     name = name.removeprefix("data.")
     name = _PARAMETERS.get(name, name)

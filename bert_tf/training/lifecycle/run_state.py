@@ -42,8 +42,9 @@ class RunState:
     Attributes:
         bad_steps: The number of consecutive bad steps (see `StepResult`) up to `step`.
         elapsed_secs: Seconds of training, over all runs; 0 without a time budget.
-        time_is_up: Whether the last step of the time budget is done. After a long
-            evaluation, the budget may be used up before its last step.
+        time_is_up: Whether the last step is done, which starts after the time budget is
+            used up. After a long evaluation, `elapsed_secs` may exceed the budget
+            before this step.
         unlogged: The totals over the steps since the last log entry.
     """
 
@@ -76,7 +77,7 @@ def read_state(folder: str) -> RunState:
 
 
 def run_of(folder: str) -> str | None:
-    """Returns the run whose `best` or `checkpoints` is or contains the folder, or None."""
+    """Returns the run, if any, whose folder `best` or `checkpoints` is or contains `folder`."""
     run, name = os.path.split(folder.rstrip("/"))
     while name:
         if name in ("best", "checkpoints") and has_settings(run):
@@ -96,7 +97,7 @@ def has_settings(folder: str) -> bool:
 
 
 def is_checkpoint(folder: str) -> bool:
-    """Returns whether a folder has a file or the name of a checkpoint of training."""
+    """Returns whether a folder has the name, or a file, of a checkpoint of training."""
     names = (STATE_FILE, OPTIMIZER_FILE, TRAINING_FILE, RUNTIME_FILE)
     in_run = os.path.basename(os.path.dirname(folder.rstrip("/"))) == "checkpoints"
     return (in_run and CHECKPOINT_NAME.search(folder) is not None) or any(

@@ -44,7 +44,7 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
 
 @contextlib.contextmanager
 def _record_first_non_finite() -> Iterator[list[str]]:
-    """Yields a list to which the path of the first non-finite layer is added."""
+    """Yields a list that gets the path of the first layer whose output is not finite."""
     paths: list[str] = []
     # The names of the layers whose calls are in progress, outermost first. `layer.path`
     # is not used, because Keras sets the path only in layers that Keras built.

@@ -26,8 +26,8 @@ from bert_tf.training.training_config import (
     TrainingConfig,
 )
 
-# The options of Keras's optimizers that the base class implements, and those that are
-# refused.
+# The options of Keras's optimizers that the base class implements, and the options that
+# raise an error.
 _OPTIONS = (
     "use_ema",
     "ema_momentum",
@@ -122,8 +122,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
     `keras.distribution.Distribution` (JAX) or in a `MirroredStrategy`, and in custom
     loops whose `strategy.run` calls `apply`. On several replicas of a strategy,
     `jit_compile` must be False. With `mixed_float16`, Keras wraps every optimizer in a
-    `LossScaleOptimizer`; this optimizer refuses that, because the weights would become
-    NaN.
+    `LossScaleOptimizer`; this raises an error, because the weights would become NaN.
 
     Args:
         learning_rate: A number, a schedule such as `WarmupSchedule`, or a function
@@ -144,15 +143,16 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             given.
         **options: `use_ema`, `ema_momentum`, `ema_overwrite_frequency` and
             `gradient_accumulation_steps` of Keras's optimizers, with the same meaning.
-            With accumulation, the mean gradient of so many batches is clipped and
-            applied, and a schedule counts batches, not updates. Accumulation and
-            overwriting work on one replica.
+            With accumulation, the mean gradient of `gradient_accumulation_steps`
+            batches is clipped and applied, and a schedule counts batches, not updates.
+            `gradient_accumulation_steps` and `ema_overwrite_frequency` work only on one
+            replica.
 
     Raises:
         InputError: A value is out of range, or an option is not supported, such as
-            `clipnorm`, `clipvalue` and `loss_scale_factor`. Later: the optimizer is
-            used with `mixed_float16`, or with several replicas without `build`, or with
-            `jit_compile`.
+            `clipnorm`, `clipvalue` and `loss_scale_factor`. When the optimizer is used:
+            the dtype policy is `mixed_float16`, or there are several replicas without
+            an earlier call of `build`, or with `jit_compile`.
 
     Example:
         A pretraining step as in google-research/bert. The masked-LM loss is the mean
@@ -251,7 +251,7 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         On TensorFlow, Keras calls this method with the gradients of one replica. Keras
         clips before it calls this method, and the method of the base class sums over
-        the replicas. The sum has to be first, so `tensorflow_update` does both.
+        the replicas. But the sum must precede clipping: `tensorflow_update` does both.
         """
         if not _ON_TENSORFLOW:
             super()._backend_update_step(grads, trainable_variables, learning_rate)

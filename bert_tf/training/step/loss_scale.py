@@ -1,6 +1,6 @@
 """The rules of the loss scale, a factor of the loss in float16 training.
 
-Without the loss scale, small gradients would be rounded to 0. It starts at
+Without it, small gradients would be rounded to 0. The loss scale starts at
 `INITIAL_SCALE`, is halved after each step whose gradient is not finite, and doubled
 after 2,000 consecutive steps with finite gradients.
 """
@@ -15,10 +15,10 @@ STEPS_TO_DOUBLE = 2000.0
 
 
 def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
-    """Counts a step; doubles the scale after `STEPS_TO_DOUBLE` of them in a row.
+    """Counts a step with finite gradients, after which the scale may double.
 
-    Both arguments are float32 scalar variables. `steps_at_scale` is the number of steps
-    since the scale last changed.
+    The scale doubles after `STEPS_TO_DOUBLE` such steps in a row. Both arguments are
+    float32 scalar variables; `steps_at_scale` counts the steps since the last change.
     """
     steps_at_scale.assign_add(1.0)
     due = steps_at_scale >= STEPS_TO_DOUBLE

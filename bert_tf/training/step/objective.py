@@ -53,7 +53,7 @@ class Objective(Protocol):
 
     @property
     def best_by(self) -> tuple[str, int]:
-        """The metric that selects the best weights; 1 if higher is better, else -1."""
+        """The name of the metric that selects the best weights; 1 if higher is better, else -1."""
 
     def counts(self, batch: Tensors) -> Tensors:
         """Returns the denominators for one part of a global batch: float32 scalars.
@@ -116,7 +116,7 @@ class StepTotals:
     scalars: Metrics = dataclasses.field(default_factory=dict)
 
     def clear(self) -> None:
-        """Removes all steps."""
+        """Resets all totals to those of 0 steps."""
         self.steps = 0
         self.sums = {}
         self.counts = {}
@@ -124,7 +124,7 @@ class StepTotals:
 
 
 def combine(totals: Tensors, scalars: Tensors) -> dict[str, Any]:
-    """Adds the scalars of a later step, tensors or numbers, to earlier totals."""
+    """Adds the scalars of a later step to totals; those in `_LAST_VALUE` replace the total."""
     return {
         name: value if name in _LAST_VALUE else totals.get(name, 0.0) + value
         for name, value in scalars.items()

@@ -31,14 +31,14 @@ class StepResult:
     """The result of one or more steps, as totals over all replicas.
 
     A step is bad if its gradient is not finite although the loss scale is already
-    minimal. `sums`, `counts` and `scalars` are those of `StepTotals`.
+    minimal. `StepTotals` describes `sums`, `counts` and `scalars`.
 
     Attributes:
         steps: The number of steps, including skipped ones.
         bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps
             of earlier calls count too.
-        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples of the
-            last bad step that this process reads; B is 0 if the batches do not have
+        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples that
+            this process read for the last bad step; B is 0 if the batches do not have
             this feature.
         cause: Describes the first value that is not finite; only with
             `RuntimeConfig.debug_nans`.
@@ -54,7 +54,7 @@ class StepResult:
 
     @property
     def is_failure(self) -> bool:
-        """Whether training must end, because too many steps in a row were bad."""
+        """Whether training must end: too many steps in a row were bad, or one with `debug_nans`."""
         return bool(self.cause) or self.bad_in_a_row >= MAX_BAD_STEPS
 
     @property
@@ -251,7 +251,7 @@ class StepRunner:
         )
 
     def _run_on_replicas(self, function: Any, *arguments: Any) -> Any:
-        """Returns the results of the first replica; totals are equal on all replicas."""
+        """Runs a function on all replicas; returns the results of one, which equal the others."""
         results = self._strategy.run(function, args=arguments)
         first = self._strategy.experimental_local_results
         return tf.nest.map_structure(lambda value: first(value)[0], results)
@@ -308,10 +308,10 @@ class StepRunner:
     def _schedule_step(self, step: Any, elapsed_secs: Any, context: Any) -> Any:
         """Returns the step, float32, that determines the learning rate.
 
-        With a time budget, it is the used share of the budget times the number of
-        steps. The share is the mean over the replicas, because the clocks of the
-        workers differ, and all workers must use the same learning rate and stop after
-        the same step.
+        With a time budget, this step is the used share of the budget, times the number
+        of training steps. The share is the mean over the replicas, because the clocks
+        of the workers differ, and all workers must use the same learning rate and stop
+        after the same step.
         """
         budget = self._config.time_budget_secs
         if not budget:
@@ -327,7 +327,7 @@ class StepRunner:
     def _accumulate_gradients(
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[Tensors, ...]:
-        """Sums `_compute_gradients` over the parts of a replica's batch."""
+        """Sums the results of `_compute_gradients` over the parts of a replica's batch."""
         parts = self._runtime.gradient_accumulation_steps
         if parts == 1:
             return self._gradients(batch, counts, seed, loss_scale)

@@ -1,6 +1,6 @@
 """The update of `AdamWeightDecay` on TensorFlow, on any number of replicas.
 
-It calls the functions of the engine, in a replica context.
+It calls functions of the training engine, in a replica context.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from bert_tf.training.step.update_rules import Update, adam_weight_decay
 
 
 def check_build() -> None:
-    """Raises `InputError` if one of several replicas creates the slots."""
+    """Raises `InputError` if `build` is called inside `strategy.run` on several replicas."""
     context = tf.distribute.get_replica_context()
     if context is not None and context.num_replicas_in_sync > 1:
         raise InputError(

@@ -2,7 +2,7 @@
 
 An update rule is a function that changes one weight and its slots (optimizer state): it
 assigns to the variables in its arguments. The optimizer of the training engine calls
-the rule for each variable on each device. The first step of a run has the number 0.
+the rule for each variable on each device.
 """
 
 import dataclasses
@@ -40,8 +40,8 @@ class Update(NamedTuple):
 class UpdateRule:
     """An update rule, and the names of the slots that each weight needs for this rule.
 
-    `update` changes a weight, a float32 variable, and the slots of an `Update`, which
-    start at 0.
+    `update` changes a weight, a float32 variable, and its slots in an `Update`, which
+    start at 0. `uses_count` says whether the rule uses `Update.count`.
     """
 
     update: Callable[[Any, Update], None]

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 
 def divergence(teacher: Any, student: Any, temperature: float) -> Any:
-    """Returns `temperature**2` times the KL divergence of the student from the teacher.
+    """Returns `temperature**2` times the KL divergence KL(teacher || student).
 
     Both arguments are logits [..., C] (C classes). They are divided by the temperature
     before the softmax. The result has the shape [...], and is 0 for equal logits. The

@@ -135,7 +135,7 @@ class DataLocation:
                 `input_format` is not "auto", the endings .txt and .json are added.
 
         Raises:
-            InputError: There is no such file, or there are several.
+            InputError: There is no such file, or there are several files.
         """
         if self.table_format.input_format != "auto":
             endings = (*endings, ".txt", ".json")
@@ -152,7 +152,7 @@ class DataLocation:
             only_one: Whether several existing files with these names raise an error.
 
         Raises:
-            InputError: There is no such file, or there are several.
+            InputError: There is no such file, or there are several files.
         """
         explicit = self.explicit_file(kind)
         if explicit:

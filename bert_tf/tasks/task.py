@@ -37,9 +37,9 @@ CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_features_mask"
 # see `distillation`.
 TEACHER_LOGITS = "teacher_logits"
 # The feature of a training batch with the weights of its labels in the loss, float32,
-# with the shape of `label_ids` or one that is broadcast to it. A weight is the product
-# of the class weight, the weight of the record, and 0 for examples without labels.
-# Batches without such weights, and batches of evaluations, do not have the feature.
+# with the shape of `label_ids` or one that is broadcast to it. A weight is the class
+# weight times the weight of the record; it is 0 for examples without labels. Batches
+# without such weights, and batches of evaluations, do not have the feature.
 LABEL_WEIGHTS = "label_weights"
 # The feature of a training batch with the weights of its records, float32 [B]; see
 # `Task.records_share_weight`.
@@ -89,7 +89,7 @@ class TaskInputs:
     stated_labels: Sequence[Sequence[str]] = ()
 
     def in_stated_order(self, labels: Sequence[str]) -> Sequence[str]:
-        """Returns labels in the order of the first of `stated_labels` that has them.
+        """Returns labels in the order that the first model with the same labels states.
 
         If no model has the same labels, the labels keep their order.
         """

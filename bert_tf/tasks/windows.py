@@ -23,8 +23,8 @@ class Pieces:
 
     Attributes:
         ids: int32 [T].
-        first: int64 [W + 1], the index in `ids` of the first piece of each word, then
-            T.
+        first: int64 [W + 1], the index of the first piece of each word, and T at the
+            end.
     """
 
     ids: np.ndarray
@@ -133,7 +133,7 @@ def has_max_context(starts: np.ndarray, lengths: np.ndarray, window: int) -> np.
 
     The context of a piece is the smaller number of its neighbors in the window to the
     left and to the right, plus a hundredth of the length of the window. Of windows with
-    equal context, the first one counts. `starts` and `lengths` are the arrays that
+    equal context, the first window counts. `starts` and `lengths` are the arrays that
     `windows` returns, `window` is an index in them, and the result is bool
     [lengths[window]].
 

@@ -41,7 +41,7 @@ _LABEL = re.compile(r"[0-9]{1,9}|[A-Z]")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChoiceExample:
-    """A context, which is text A of each sequence, and at least two choices for text B.
+    """A context (text A of each input sequence), and at least two choices (its text B).
 
     `label` is the index of the correct choice, or None if it is not known.
     """
@@ -68,7 +68,7 @@ def read_examples(
     texts), `label` and, optionally, `sent2`.
 
     Only rows of a test file may lack labels. There, a label that is not the index or
-    the letter of a choice counts as missing, and is added to `counts`.
+    the letter of a choice becomes None, and is counted in `counts`.
 
     Source: the BERT paper, section 4.4. The second text is `sent2`, a blank, and the
     ending.

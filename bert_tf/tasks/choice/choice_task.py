@@ -36,7 +36,7 @@ MISSING_CHOICE = -1e9
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceFacts(TaskFacts):
-    """The facts of `ChoiceTask` that are saved with the weights."""
+    """The facts about a `ChoiceTask` that are saved with the weights."""
 
     # The number of sequences in a record depends on all files that a run reads, also on
     # the files to predict.
@@ -46,8 +46,8 @@ class ChoiceFacts(TaskFacts):
 class ChoiceObjective(HeadObjective):
     """Mean cross entropy of the softmax over the choices of each example.
 
-    The score of a choice is the dot product of a vector with the pooled output of its
-    sequence.
+    The score of a choice is the dot product of a trained vector with the pooled output
+    of its sequence.
 
     Source: the BERT paper, section 4.4.
     """
@@ -104,7 +104,7 @@ class ChoiceResults(TaskResults):
         }
 
     def baseline(self) -> Metrics:
-        """Returns the accuracy of always predicting the most frequent position."""
+        """Returns the accuracy of always predicting the position that is most often correct."""
         return {"accuracy": max(self._labels.values()) / self._count}
 
     def report(self) -> str:
@@ -117,7 +117,7 @@ class ChoiceResults(TaskResults):
         )
 
     def lines(self, example: ChoiceExample, prediction: Outputs) -> tuple[str, str]:
-        """Returns the line of an example in each of the two files."""
+        """Returns the line of an example for each of the two `file_names`."""
         row = _as_json(example, prediction)
         numbers = "\t".join(map(str, row["probabilities"]))
         return f"{numbers}\n", f"{json.dumps(row, ensure_ascii=False)}\n"
@@ -125,7 +125,7 @@ class ChoiceResults(TaskResults):
     def error(
         self, example: ChoiceExample, prediction: Outputs
     ) -> tuple[float, Row] | None:
-        """Returns the probability of a wrong prediction, and the row of the example."""
+        """Returns how bad a wrong prediction is (its probability), and the row of the example."""
         row = _as_json(example, prediction)
         is_right = example.label in (None, row["predicted"])
         return None if is_right else (row["probability"], row)
@@ -219,7 +219,7 @@ class ChoiceTask(Task):
         return read_examples(split.source.name, split.kind, counts, form)
 
     def labels_of(self, example: ChoiceExample) -> Sequence[str]:
-        """Returns the index of the correct choice; see `tasks.task.Task`."""
+        """Returns the index of the correct choice as text; see `tasks.task.Task`."""
         return ["" if example.label is None else str(example.label)]
 
     def encode(
@@ -231,13 +231,13 @@ class ChoiceTask(Task):
         """Converts a block of N examples to N records; a missing label becomes 0.
 
         Each sequence is [CLS] context [SEP] choice [SEP]. If a sequence is too long,
-        tokens are removed from the end of the longer text. The sequences of missing
-        choices have no tokens.
+        tokens are removed from the end of the longer text. If an example has fewer than
+        C choices, its last sequences have no tokens.
 
         Returns:
-            The columns of `record_format.CHOICE`, and two counts: "truncated" is the number
-            of examples with a sequence that is too long, and "with an empty text" is
-            the number of examples in which a text has no token.
+            The columns of `record_format.CHOICE`, and two counts: "truncated" is the
+            number of examples with a sequence that is too long, and "with an empty
+            text" is the number of examples in which a text has no token.
         """
         per_example = np.array([len(example.choices) for example in examples], np.int64)
         # The example of each sequence: [R]

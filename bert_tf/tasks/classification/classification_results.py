@@ -246,7 +246,7 @@ class ClassificationResults(TextResults):
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
-        """Returns the logarithms of the mean probabilities, plus a constant."""
+        """Returns the logits whose softmax is the mean of the probabilities of the windows."""
         logarithms = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
         return np.logaddexp.reduce(logarithms, axis=0)
 
@@ -459,7 +459,7 @@ class RegressionResults(TextResults):
         return np.concatenate(self._scores, axis=1)
 
     def undefined(self, metric: str) -> str:
-        """Returns "equal scores" if all correct scores are equal; no correlation is defined."""
+        """Returns "equal scores" if all correct scores are equal: correlation is then undefined."""
         true, _ = self._counted()
         return "equal scores" if true.min() == true.max() else ""
 

@@ -63,7 +63,7 @@ class SplitReader(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationFacts(TaskFacts):
-    """The facts of `ClassificationTask` that are saved, with the fields of `LongTexts`.
+    """The facts about a `ClassificationTask` that are saved with the weights.
 
     The threshold is None unless the task type is "multi_label", and the fields of
     `LongTexts` are None unless long texts are split into windows.
@@ -195,7 +195,7 @@ class ClassificationTask(Task):
         return {**texts, "label": example.label}
 
     def for_split(self, kind: str) -> "ClassificationTask":
-        """Returns the task for a kind of split; only for training, `max_windows` limits windows."""
+        """Returns the task for a kind of split; for dev and test splits, `max_windows` is None."""
         if kind == "train":
             return self
         return dataclasses.replace(
@@ -212,8 +212,9 @@ class ClassificationTask(Task):
 
         A missing label becomes 0. The counts have the number of examples in which a
         text has no token, and the number of examples with more tokens than
-        `max_seq_length` permits. With windows, the name of the latter is "with several
-        windows" instead of "truncated", and the number of windows is a further count.
+        `max_seq_length` permits. With windows, the name of the latter count is "with
+        several windows" instead of "truncated", and the number of windows is a further
+        count.
         """
         ids_a = tokenizer.tokenize([example.text_a for example in examples])
         ids_b = None

@@ -64,7 +64,7 @@ class LongTexts:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The settings that have an effect, for `ClassificationFacts`."""
+        """The settings for `ClassificationFacts`; {} if long texts are truncated."""
         return dataclasses.asdict(self) if self.in_windows else {}
 
     def stride(self, room: int) -> int:

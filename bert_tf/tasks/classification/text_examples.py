@@ -69,7 +69,7 @@ class TextExample:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label or the labels; () for a score or without a label."""
+        """The label or the labels as a tuple; () for a score or a missing label."""
         if isinstance(self.label, tuple):
             return self.label
         return (self.label,) if isinstance(self.label, str) else ()
@@ -131,7 +131,7 @@ def nearest(text: str, known: Sequence[str]) -> str | None:
 
 
 def text_of(value: Any, place: str) -> str:
-    """Returns a text, or the JSON form of a bool or a finite number; else raises InputError."""
+    """Converts a text, a bool or a finite number to text; raises InputError for other values."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -152,7 +152,7 @@ def text_of(value: Any, place: str) -> str:
 
 
 class ListError(InputError):
-    """A list in a cell that cannot be read, or that only some cells of the column have."""
+    """A cell has a list that cannot be read, or only some cells of the column have lists."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -259,7 +259,7 @@ def _unquoted(item: str) -> str:
 
 
 def _is_set(name: str, value: Any, place: str) -> bool:
-    """Returns whether the column of a label has 1 or true, not 0 or false."""
+    """Returns True for 1 or true in the column of a label, and False for 0 or false."""
     place = f"{place}: column {name!r}"
     text = text_of(value, place).strip().lower().removesuffix(".0")
     if text not in ("0", "1", "false", "true"):

@@ -170,12 +170,12 @@ def read_examples(
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
-    Only one document is in memory at a time. A sentence before the first mark of a
-    document is a document of its own. A sentence is malformed if a line has more or
-    fewer columns than the others, a word is empty, or a tag is malformed. A malformed
+    Only one document is in memory at a time. A sentence before the first -DOCSTART-
+    line is a document of its own. A sentence is malformed if a line has more or fewer
+    columns than the others, a word is empty, or a tag is malformed. A malformed
     sentence of a train split is skipped, and in other splits it raises InputError.
     `counts` receives the numbers of skipped sentences, of comments between sentences,
-    and of sentences before the first mark.
+    and of sentences before the first -DOCSTART- line.
     """
     document: list[NerExample] = []
     in_document = False

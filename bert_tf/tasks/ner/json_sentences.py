@@ -299,7 +299,7 @@ class _Line:
     def _in_words(
         self, entities: Sequence[Entity], spans: Sequence[Span]
     ) -> list[Entity]:
-        """Converts entities from characters to words; raises InputError if two share a word."""
+        """Converts entities to word positions; raises InputError if two of them share a word."""
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         word_entities: list[Entity] = []
         for entity in entities:

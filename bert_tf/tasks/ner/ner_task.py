@@ -49,7 +49,7 @@ FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads
 
 @dataclasses.dataclass(frozen=True)
 class NerFacts(TaskFacts):
-    """The facts of `NerTask` that are saved with the weights."""
+    """The facts about a `NerTask` that are saved with the weights."""
 
     scheme: str = "iob2"
     document_context: bool = dataclasses.field(default=False, metadata=SETTING)

@@ -194,9 +194,9 @@ def _narrowed(
 
     For example, the answer "1895" is a part of the word "(1895-1943)". The span from
     `start` to `end` (exclusive) stays as it is if it does not contain the pieces
-    `answer`. If it contains them several times, the place nearest to `stated` is
-    chosen: the index of the piece at which the answer starts according to the data set.
-    google-research/bert chooses the first place.
+    `answer`. If it contains them several times, the occurrence nearest to the piece
+    `stated` is chosen, at which the answer starts according to the data set.
+    google-research/bert chooses the first occurrence.
 
     Source: google-research/bert `run_squad._improve_answer_span`.
     """

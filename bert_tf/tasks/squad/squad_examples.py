@@ -135,7 +135,7 @@ def _read(path: str) -> str:
 
 
 def _get(item: Any, key: str, where: str, rule: json_files.Rule) -> Any:
-    """Returns the value of a key; raises InputError if it is missing or breaks the rule."""
+    """Returns the value of a key; raises InputError if it is missing or does not match `rule`."""
     if not isinstance(item, dict) or key not in item:
         raise InputError(
             f"{where} has no key {key!r}. Received: "
@@ -200,7 +200,7 @@ class _Question:
 def _answer_words(
     answer: tuple[str, int], context: str, words: tuple[str, ...], starts: list[int]
 ) -> tuple[int, int] | None:
-    """Returns the first and last word of an answer; None if its text is not there.
+    """Returns the first and last word of an answer; None if it is not at its position.
 
     `answer` is the text and its position in the context, and `starts` contains the
     position of each word; positions are in characters.

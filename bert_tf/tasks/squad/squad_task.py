@@ -36,7 +36,7 @@ _PADDING_LOGIT = -1e9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadFacts(TaskFacts):
-    """The facts of `SquadTask`: the fields of `WindowSettings` and `AnswerSettings`."""
+    """The facts about a `SquadTask` that are saved with the weights: its settings and head."""
 
     doc_stride: int = dataclasses.field(metadata=SETTING)
     max_query_length: int = dataclasses.field(metadata=SETTING)

@@ -118,7 +118,7 @@ class CustomReader(SplitReader):
         return tuple(label.split(",")) if self.task_type == "multi_label" else (label,)
 
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
-        """Returns the labels of the train split, `in_order`.
+        """Returns the labels of the train split, sorted by `in_order`.
 
         With `eval_fraction` or `test_fraction`, all rows of the train file count. If a
         data set of tensorflow-datasets has names for its labels, the result has these
@@ -231,13 +231,13 @@ def custom_task(
     """Creates a task for the user's own data.
 
     Args:
-        columns: The columns.
+        columns: The names of the columns with the texts and the labels.
         task_type: "classification" (one label), "regression" (a score) or "multi_label"
             (any number of labels).
         labels: All labels, in the order of the outputs. Blanks at both ends are
             removed. None takes the labels of the trained model or, sorted (whole
             numbers by size), of the train split; if the run starts from a model with
-            these labels, they have its order. Regression has no labels.
+            these labels, its order is kept. Regression has no labels.
         threshold: Probability in (0, 1) from which a label is predicted, for
             "multi_label".
         long_texts: The settings for texts that are longer than a sequence. Default:

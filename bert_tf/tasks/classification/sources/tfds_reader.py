@@ -59,7 +59,8 @@ class TfdsSource:
             split.
         builder: The `tfds.core.DatasetBuilder`.
         split: The name of the split, or a part of it such as "train[:90%]".
-        columns: The names of the features that are read; None for those that are not.
+        columns: The features with the first text, the second text (or None) and the
+            label.
     """
 
     name: str
@@ -98,7 +99,7 @@ class TfdsReader(SplitReader):
     suffix: str = ""
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the splits of a kind, and prepares the data set if needed.
+        """Finds the splits of a kind; downloads and prepares the data set if needed.
 
         The explicit file of a kind is the name of a split, such as "train[90%:]".
         Without it, the splits are train, validation and test; a data set without a
@@ -263,7 +264,7 @@ def read_from_tfds(
 
 
 def _batches(source: TfdsSource, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields batches of the features with these names, always in the same order."""
+    """Yields batches of the features `names` of a split, always in the same order."""
     import tensorflow_datasets as tfds
 
     # A cache would hold the data set in memory.

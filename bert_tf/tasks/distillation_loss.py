@@ -6,12 +6,12 @@ import tensorflow as tf
 
 
 def divergence(teacher: Any, student: Any, temperature: float) -> Any:
-    """Returns the KL divergence of two softened softmaxes, times `temperature**2`.
+    """Returns `temperature**2` times the KL divergence KL(teacher || student).
 
-    Both logits have the shape [..., C] (C classes), and the result has the shape [...].
-    The divergence is the cross entropy minus the entropy of the teacher, which has no
-    gradient; it is 0 for equal logits. The factor keeps the size of the gradient
-    independent of the temperature.
+    Both arguments are logits [..., C] (C classes). They are divided by the temperature
+    before the softmax. The result has the shape [...], and is 0 for equal logits. The
+    factor `temperature**2` keeps the size of the gradient independent of the
+    temperature.
 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
     """

@@ -1,4 +1,4 @@
-"""`HeadObjective`: the parts that the objectives of all tasks share.
+"""`HeadObjective`: the base class of the training objectives of all tasks.
 
 Shape letters: B batch, C classes.
 """
@@ -19,7 +19,7 @@ Numbers = Mapping[str, float]
 
 
 class HeadObjective:
-    """A training objective that also predicts; its loss is a mean over the examples.
+    """Computes the loss, the metrics and the predictions of a model for a task.
 
     By default, the loss is the cross entropy of a softmax over classes.
 
@@ -29,14 +29,14 @@ class HeadObjective:
             better, else -1.
 
     Attributes:
-        full_length: Whether the sequences of each batch must have `max_seq_length`
-            positions, because the loss depends on padding.
+        full_length: Whether each batch must be padded to `max_seq_length` positions,
+            because the loss depends on padding.
 
     Source: google-research/bert `run_classifier.create_model`.
     """
 
     full_length = False
-    # The entry of `counts` by which the sums are divided.
+    # The key in `counts` of the number by which the sums are divided.
     _unit = "examples"
 
     def __init__(self, model: Any, best_by: tuple[str, int] = ("accuracy", 1)) -> None:
@@ -46,11 +46,11 @@ class HeadObjective:
         self.depths: Mapping[str, int] = depths_by_name(model)
 
     def counts(self, batch: Tensors) -> Tensors:
-        """Returns the number of examples in the batch."""
+        """Returns the number of examples in the batch, under the name "examples"."""
         return {"examples": tf.cast(tf.shape(batch["input_ids"])[0], tf.float32)}
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
-        """Returns the sum of the losses, and the numerators of the metrics."""
+        """Returns the loss and the numerators of metrics, each summed over the batch."""
         return self.sums_of_outputs(self.outputs_of_model(batch, training, seed), batch)
 
     def outputs_of_model(
@@ -63,7 +63,7 @@ class HeadObjective:
         return self._run_model(batch)
 
     def loss(self, sums: Tensors, counts: Tensors) -> Any:
-        """Returns the mean loss per example, or per `_unit` of a subclass."""
+        """Returns the mean loss per example, or per other `_unit` of a subclass, such as words."""
         return sums["loss"] / counts[self._unit]
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
@@ -86,7 +86,7 @@ class HeadObjective:
         return dict(self.model(batch, training=training))
 
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Returns the sum of the losses, and the numerators of the metrics.
+        """Returns the loss and the numerators of metrics, each summed over the batch.
 
         By default, the loss is the cross entropy of a softmax over classes. An override
         must apply `weighted` to its losses, because examples without labels have the
@@ -103,14 +103,14 @@ class HeadObjective:
         }
 
     def logits_to_learn(self, outputs: Tensors) -> Any:
-        """Returns the logits that a student learns if this objective is the teacher's.
+        """Returns the logits of a teacher that a student learns to match.
 
         Args:
             outputs: The outputs of the teacher.
 
         Returns:
-            float32 [B, T, C], where T is the length of the sequences, or 1. By default,
-            [B, 1, C].
+            float32 [B, T, C]. T is the length of the sequences if each position has
+            logits, else 1, which is the default.
         """
         return outputs["logits"][:, None]
 
@@ -121,7 +121,7 @@ class HeadObjective:
         batch: Tensors,
         temperature: float,
     ) -> Any:
-        """Returns the loss of each record with respect to a teacher: float32 [B].
+        """Returns each record's loss against the teacher's logits: float32 [B].
 
         By default, the loss is the divergence of two softmaxes over classes.
 
@@ -135,5 +135,5 @@ class HeadObjective:
 
 
 def weighted(losses: Any, batch: Tensors, weights: str = LABEL_WEIGHTS) -> Any:
-    """Multiplies losses by the feature `weights` of the batch, if the batch has it."""
+    """Multiplies losses by the feature of the batch that `weights` names, if there is one."""
     return losses * batch[weights] if weights in batch else losses

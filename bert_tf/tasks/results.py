@@ -31,8 +31,8 @@ class TaskResults:
     Attributes:
         file_names: The names of the files with predictions.
         scores_predictions: Whether `write` also computes the metrics of a split with
-            labels. They are written to eval_results.txt, or to test_results.txt if the
-            kind is "test".
+            labels. The metrics are written to eval_results.txt, or to test_results.txt
+            if the kind of the split is "test".
     """
 
     file_names: Sequence[str] = ()
@@ -40,17 +40,17 @@ class TaskResults:
 
     def __init__(self) -> None:
         self._samples: list[str] = []
-        self._num_lines = 0  # of the examples in the files
-        self._count = 0  # of the examples with a label, if the subclass counts them
-        # A heap of the worst errors: how bad each one is, a number that is lower for
-        # later ones, and its row.
+        self._num_lines = 0  # of the examples that `write` has written
+        self._count = 0  # of examples with a label, if the subclass counts them
+        # A heap of the worst errors. An entry says how bad the error is, and has a
+        # number that is lower for later errors, and the row of the error.
         self._errors: list[tuple[Any, int, Row]] = []
         self._num_errors = 0
 
     def decode(self, example: Any, outputs: Sequence[Outputs]) -> Any:
         """Returns the prediction for an example.
 
-        By default, an example has one record, and the prediction is its outputs.
+        By default, each example has one record, and its outputs are the prediction.
 
         Args:
             example: An example that `Task.read` returned.
@@ -59,7 +59,7 @@ class TaskResults:
         return outputs[0]
 
     def score(self, example: Any, prediction: Any) -> None:
-        """Adds an example to the metrics; one without a label is ignored."""
+        """Adds an example to the metrics; ignores an example without a label."""
         raise NotImplementedError
 
     def error(self, example: Any, prediction: Any) -> tuple[Any, Row] | None:
@@ -68,9 +68,9 @@ class TaskResults:
         By default, returns None, and `errors` shows nothing.
 
         Returns:
-            A number, or a tuple of numbers, that is larger for worse errors; and a dict
-            with the columns of the example, its label and its prediction. None if the
-            prediction is right, or the label is not known.
+            None if the prediction is right, or the label is not known. Else a number,
+            or a tuple of numbers, that is larger for worse errors; and a dict with the
+            columns of the example, its label and its prediction.
         """
         return None
 
@@ -81,7 +81,7 @@ class TaskResults:
         """
         self.score(example, prediction)
         error = self.error(example, prediction)
-        # Without this, NaN would spoil the order, and a line would be no valid JSON.
+        # NaN has no order in the heap, and is not valid JSON.
         if error and np.isfinite(error[0]).all():
             badness, row = error
             self._num_errors += 1
@@ -97,11 +97,11 @@ class TaskResults:
         ]
 
     def image(self) -> np.ndarray | None:
-        """Returns a picture of the predictions, uint8 [H, W, 3], or None."""
+        """Returns a picture of the predictions, uint8 [height, width, 3]; None for no picture."""
         return None
 
     def metrics(self) -> Metrics:
-        """Returns the metrics, such as {"accuracy": 0.9}; {} without labels."""
+        """Returns the metrics, such as {"accuracy": 0.9}; {} if no example has a label."""
         raise NotImplementedError
 
     def baseline(self) -> Metrics:
@@ -134,19 +134,19 @@ class TaskResults:
     def lines(self, example: Any, prediction: Any) -> Sequence[str]:
         """Returns the text of an example for each of `file_names`, with line ends.
 
-        Further texts are ignored.
+        `write` ignores further texts after those of `file_names`.
         """
         raise NotImplementedError
 
     def end_of_files(self) -> str:
-        """Returns the text at the end of each file."""
+        """Returns the text that `write` adds to the end of each file."""
         return ""
 
     def complete(self, folder: str) -> None:
-        """Runs after the files have appeared in a folder."""
+        """Completes the work of `write`, which calls it when all files are in the folder."""
 
     def write(self, folder: str, predictions: Iterable[tuple[Any, Any]]) -> None:
-        """Writes the files of predictions. All appear together, after the last example.
+        """Writes the prediction files. They appear together after the last example.
 
         Args:
             folder: The output folder.
@@ -180,7 +180,7 @@ class TaskResults:
         self.complete(folder)
 
     def _add_sample(self, text: str) -> None:
-        """Adds an example to the report, unless it has enough of them."""
+        """Adds the text of an example to the report, which shows only the first 10."""
         if len(self._samples) < _MAX_SAMPLES:
             self._samples.append(text)
 
@@ -188,7 +188,7 @@ class TaskResults:
 def with_baselines(results: TaskResults) -> Metrics:
     """Returns the metrics and their baselines, with names such as "accuracy_baseline".
 
-    A baseline is the value for a constant prediction. Baselines of 0 are omitted.
+    A baseline is a metric of a constant prediction. Baselines of 0 are omitted.
     """
     values = results.metrics()
     baselines = results.baseline() if values else {}
@@ -197,9 +197,9 @@ def with_baselines(results: TaskResults) -> Metrics:
 
 
 def with_prediction(row: Row, prediction: Row) -> Row:
-    """Returns a row with the columns of its prediction.
+    """Returns a row of a table with the columns of its prediction added.
 
-    A column of the prediction gets the prefix `predicted_` if the row has its name.
+    A prediction column whose name the row already has gets the prefix `predicted_`.
     """
     row = dict(row)
     for name, value in prediction.items():

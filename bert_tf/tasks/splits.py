@@ -22,10 +22,11 @@ from bert_tf.tasks.tables import ENDINGS, TableFormat
 KINDS = ("train", "dev", "test")
 # The names of split files without their endings, by kind.
 SPLIT_NAMES = {"train": ("train",), "dev": ("dev", "validation"), "test": ("test",)}
-# More skipped rows than these shares of a split give a warning, or stop the run.
+# A split with a larger share of skipped rows gives a warning (the first constant), or
+# stops the run (the second constant).
 _WARNING_SHARE = 0.1
 _MAX_SHARE = 0.5
-# Examples that a train or dev split cannot use, because their label is not known.
+# The reason under which a train or dev split counts examples without a known label.
 WITHOUT_LABEL = "examples without a label skipped"
 _SHOWN_LABELS = 20
 
@@ -33,7 +34,7 @@ _SHOWN_LABELS = 20
 @documented
 @dataclasses.dataclass(frozen=True)
 class DataLocation:
-    """The place of a data set. A task finds its splits there."""
+    """The location of a data set, where a task finds its splits."""
 
     data_dir: Path | None = option(
         None,
@@ -100,7 +101,7 @@ class DataLocation:
                 )
 
     def explicit_file(self, kind: str) -> str | None:
-        """Returns the file that was given for a kind of split, or None."""
+        """Returns `train_file`, `dev_file` or `test_file`, by kind; None if it is not given."""
         return getattr(self, f"{kind}_file")
 
     def limit(self, kind: str) -> int:
@@ -108,9 +109,11 @@ class DataLocation:
         return self.max_train_examples if kind == "train" else self.max_eval_examples
 
     def part(self, kind: str) -> tuple[float, float] | None:
-        """Returns the first and last share of the train file's texts that are a split.
+        """Returns the range [first, last) of the `share_of` values of a split's texts.
 
-        None if the train file is one split, or if the split has a file of its own.
+        With `eval_fraction=0.1`, the dev split is (0.0, 0.1), and the train split is
+        (0.1, 1.0). Returns None if the train file is not divided, or if the split has
+        its own file.
         """
         dev, test = self.eval_fraction, 1 - self.test_fraction
         limits = {"dev": (0.0, dev), "test": (test, 1.0), "train": (dev, test)}
@@ -123,16 +126,16 @@ class DataLocation:
         split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES,
         endings: Sequence[str] = ENDINGS,
     ) -> str:
-        """Returns the explicit file of a split, or the one with a conventional name.
+        """Returns the path of a split: the explicit or the conventionally named file.
 
         Args:
             kind: One of `KINDS`.
-            split_names: The names without the ending, by kind.
-            endings: The endings; "" for a name without an ending. With a given format
-                of tables, .txt and .json are endings too.
+            split_names: The conventional names without the ending, by kind.
+            endings: The endings of these names; "" stands for no ending. If
+                `input_format` is not "auto", the endings .txt and .json are added.
 
         Raises:
-            InputError: There is no such file, or there are several.
+            InputError: There is no such file, or there are several files.
         """
         if self.table_format.input_format != "auto":
             endings = (*endings, ".txt", ".json")
@@ -140,16 +143,16 @@ class DataLocation:
         return self.find_file(kind, names, only_one=True)
 
     def find_file(self, kind: str, names: Sequence[str], only_one: bool = False) -> str:
-        """Returns the file of a split: the explicit file, or one of `data_dir`.
+        """Returns the path of a split: the explicit file, or a file in `data_dir`.
 
         Args:
             kind: One of `KINDS`.
-            names: Paths relative to `data_dir`; the first one that exists, itself or
-                packed with gzip as .gz, is the file.
-            only_one: Whether several files with these names are an error.
+            names: Paths relative to `data_dir`, which also match with .gz at the end
+                (gzip). The first one that exists is returned.
+            only_one: Whether several existing files with these names raise an error.
 
         Raises:
-            InputError: There is no such file, or there are several.
+            InputError: There is no such file, or there are several files.
         """
         explicit = self.explicit_file(kind)
         if explicit:
@@ -192,10 +195,9 @@ class FileSource:
 
     Attributes:
         name: The path of the file.
-        selection: Values that identify the part of the file that is read, such as
-            columns.
-        part: The first and the last share of the texts that are read, by `share_of`;
-            None for all.
+        selection: The settings that select what is read, such as the names of columns.
+        part: The texts that are read: a range [first, last) of `share_of`; None for
+            all.
         table_format: The form of the file, if it is a table of the user.
     """
 
@@ -205,7 +207,7 @@ class FileSource:
     table_format: TableFormat = TableFormat()  # noqa: RUF009 it is immutable
 
     def fingerprint(self) -> str:
-        """Returns text with the SHA-256 of the file and with the part of it that is read."""
+        """Returns text that identifies what is read: the SHA-256 of the file, and its part."""
         text = f"SHA-256 {files.sha256_of_file(self.name)}"
         if self.selection:
             text += f" {self.selection}"
@@ -217,9 +219,10 @@ class FileSource:
 
 
 def share_of(*texts: Any) -> float:
-    """Returns a hash of texts in [0, 1) that ignores case and white space.
+    """Returns a number in [0, 1) that is a hash of the texts of a row.
 
-    Equal texts are therefore in one split, also if they are in several rows.
+    The hash decides the split of the row. It ignores case and repeated white space, so
+    that rows with equal texts are in the same split.
     """
     text = "\0".join(" ".join(str(value).split()).casefold() for value in texts)
     encoded = text.encode("utf-8", "surrogatepass")
@@ -236,8 +239,9 @@ class Split:
         source: The file, or the part of a data set, that contains the examples. It has
             a `name` for messages, such as the path, and a method `fingerprint`, which
             returns text that differs if the content differs.
-        suffix: Distinguishes splits of a kind, such as "mismatched"; usually "" for the
-            first one. It is the end of the names of metrics and of output files.
+        suffix: Distinguishes splits of the same kind, such as "mismatched"; usually ""
+            for the first one. It is appended to the names of metrics and of output
+            files.
         limit: The maximum number of examples to read, from the start; 0 reads all.
     """
 
@@ -261,13 +265,13 @@ class Split:
 
 
 class RowCounts(Counter[str]):
-    """Counts the unusual rows of a split by reason, and keeps the first of each.
+    """Counts the unusual rows of a split by reason; keeps the first row of each reason.
 
     Attributes:
-        num_read: The number of examples.
+        num_read: The number of examples that were read.
         notes: Sentences that are saved with the records of the split. "first" has the
             first row of each reason, "read" says what was read, such as the columns,
-            and "warnings" is repeated at the end of the run.
+            and "warnings" has the warnings to repeat at the end of the run.
     """
 
     def __init__(self) -> None:
@@ -290,14 +294,14 @@ class RowCounts(Counter[str]):
         self._num_skipped += is_skipped
 
     def report_labels(self, labels: Counter[str], split: Split) -> None:
-        """Adds the labels of a split to the notes, and a warning about similar ones.
+        """Adds the labels of a split to the notes; warns if train labels look equal.
 
-        `labels` has the number of examples with each label, and with "" for no label.
+        `labels` has the number of examples by label; the key "" stands for no label.
         """
         missing = labels.pop("", 0) + self[WITHOUT_LABEL]
         ranked = [*dict(labels.most_common())]
-        # The most frequent ones in order, numbers by size. `repr` escapes what cannot be
-        # seen.
+        # The most frequent labels are sorted, numbers by size. `repr` escapes invisible
+        # characters.
         shown = ranked[:_SHOWN_LABELS]
         order = int if all(map(str.isdecimal, shown)) else str
         names = [*sorted(shown, key=order), *ranked[_SHOWN_LABELS:]]
@@ -306,7 +310,7 @@ class RowCounts(Counter[str]):
         text += f"; without label {missing:,}" if missing else ""
         self.notes["read"].append(f"labels: {text}")
 
-        # Labels that look equal, or nearly.
+        # Groups of labels that differ only in case or in invisible characters.
         similar: defaultdict[str, list[str]] = defaultdict(list)
         for name in labels:
             spaced = re.sub(r"\s", " ", name)

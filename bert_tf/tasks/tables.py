@@ -18,7 +18,8 @@ from bert_tf.options import documented, option
 from bert_tf.storage import files, json_files
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")
-# The only name in a header line that contains one of these is probably several names.
+# If a header line has only one name, and the name contains one of these, the columns
+# probably have another separator.
 _SEPARATORS = re.compile("[,;|\t]")
 
 # The first line of an array of objects or arrays.
@@ -30,24 +31,24 @@ _FIRST_LINE = (
     "it is a row, give header=False, and numbers from 0 as columns."
 )
 
-# Called with a place in a file and the names of all columns there.
+# Checks names of columns. Called with a place in a file, for messages, and the names.
 Check = Callable[[str, Collection[str]], None]
-# Returns the names of the columns for the fields of the first line, or None if they are
-# the names.
+# Called with the fields of the first line. Returns the names of the columns, or None if
+# the fields are the names.
 Header = Callable[[Sequence[str]], Sequence[str] | None]
 Row = dict[str, Any]  # values by column, or another JSON object
 # The number of each row, and the row.
 Rows = Iterator[tuple[int, Row]]
 # The number of each row, and its fields.
 Lists = Iterator[tuple[int, list[str]]]
-# Of a Parquet file.
+# The number of rows of a Parquet file that are read at a time.
 _ROWS_PER_BATCH = 1024
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
 class TableFormat:
-    """The form of the tables of a user.
+    """The file format, the encoding and the header of the user's tables.
 
     Raises:
         InputError: The format or the encoding is unknown.
@@ -80,7 +81,7 @@ class TableFormat:
             ) from error
 
     def ending_of(self, path: str) -> str:
-        """Returns the ending of the format of a file; "" if it is unknown."""
+        """Returns the ending for the format of a file, such as ".csv"; "" if unknown."""
         if self.input_format != "auto":
             return f".{self.input_format}"
         ending = ending_without_gz(path)
@@ -125,16 +126,15 @@ def column_values(
     `rows` describes the arguments that are not listed here.
 
     Args:
-        columns: The names of the columns; the value of None is None.
+        columns: The names of the columns to read; the name None has the value None.
         optional: The columns that may be missing; a missing value is None.
-        parameters: For each column, the parameter that names it, for error messages; or
-            ().
-        with_row: Whether a dict with the values of all columns is added to the values.
-        remedy: The end of the message about a missing column, if it differs from the
-            usual one.
+        parameters: For error messages, the parameter in which the user names each
+            column, such as "label_column"; () for messages without parameters.
+        with_row: Whether a dict with all columns of the row is the last value.
+        remedy: The end of the message about a missing column; None for the default.
 
     Raises:
-        InputError: A column is missing, or `rows` raises the error.
+        InputError: A column is missing, or `rows` raises InputError.
     """
     form = table_format or TableFormat()
     has_names = form.header and form.ending_of(path) in (".csv", ".tsv")
@@ -170,20 +170,22 @@ def rows(
 ) -> Rows:
     """Yields the number of each row of a table, and the row's values by column.
 
-    The number of a row is the number of its first line, from 1; in a Parquet file, the
-    number of the row. The values of a `.tsv` or `.csv` file are texts. InputError is
+    A row has the number of its first line in the file, from 1; in a Parquet file, rows
+    are counted from 1. The values of a `.tsv` or `.csv` file are texts. InputError is
     raised if the file is missing or not in its format, or if a row is malformed.
 
     Args:
         path: A `.tsv` or `.csv` file with a header line, or a `.jsonl` or `.parquet`
             file. The text files may be packed with gzip.
-        check: Checks the names of the columns: once, or for each line of a `.jsonl`
-            file.
-        table_format: None means UTF-8, and the format that the file's name says.
-        header: Names the columns of a text file whose first line may be a row.
-        is_released: Whether the file is a tab-separated one of a public data set. It
-            may have any name, and its rows may lack their last fields, whose values are
-            None.
+        check: Called with the names of the columns: once, or for each line of a
+            `.jsonl` file.
+        table_format: None means UTF-8, and the format that the ending of the path
+            states.
+        header: Names the columns of a `.tsv` or `.csv` file whose first line may be a
+            row.
+        is_released: Whether the file is a tab-separated file of a public data set. Such
+            a file may have any name, and rows may lack their last fields, whose values
+            are None.
         only: The columns to read from a Parquet file; None for all.
     """
     encoding = table_format.encoding if table_format else None
@@ -200,7 +202,7 @@ def rows(
     if ending == ".jsonl":
         return json_lines(path, encoding, check)
 
-    # Text files; without a header line, a column is its number.
+    # Text files; without a header line, the name of a column is its number.
     if not form.header:
         header = header or (lambda first: [*map(str, range(len(first)))])
     read_lists = comma_separated if ending == ".csv" else tab_separated
@@ -258,7 +260,7 @@ def check_columns(
 def json_lines(path: str, encoding: str | None, check: Check | None = None) -> Rows:
     """Yields the number and the JSON object of each line that is not empty.
 
-    `check` is called with the line's place and the keys of its object.
+    `check` is called with the file and number of each line, as text, and with its keys.
     """
     for number, line in lines(path, encoding):
         if number == 1 and _ARRAY.match(line):
@@ -269,7 +271,7 @@ def json_lines(path: str, encoding: str | None, check: Check | None = None) -> R
         if not line.strip():
             continue
 
-        # Many programs write NaN.
+        # `parse` accepts NaN, because many programs write it.
         is_cut = line.rstrip().endswith(("{", "[", ",", ":"))
         remedy = "Write each object in one line, as jq -c . does." if is_cut else ""
         row = json_files.parse(line, f"{path}, line {number}", remedy)
@@ -322,7 +324,7 @@ def _rows_of_lists(
 
 
 def _different(names: Sequence[str]) -> list[str]:
-    """Adds the number of the column to each name that several columns have."""
+    """Returns distinct column names: a name that occurs several times gets its column number."""
     return [
         name if names.count(name) == 1 else f"{name} (column {number})".strip()
         for number, name in enumerate(names)
@@ -394,7 +396,7 @@ def _parquet_rows(
 
 
 def _as_list(column: Any) -> list[Any]:
-    """Converts a column to Python values. Some programs store texts as binary values."""
+    """Converts a Parquet column to Python values; binary values that are all UTF-8 become texts."""
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type):

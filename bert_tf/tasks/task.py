@@ -1,6 +1,10 @@
-"""`Task`: what the code that all tasks share asks of a fine-tuning task.
+"""`Task`: the interface between a fine-tuning task and the code that all tasks share.
 
-Shape letters: N examples, R records, B batch.
+An example is one item of the data, such as a question. A record is one input of the
+model: an example has one record, or one for each window of a long text.
+
+Shape letters: N examples, R records, B batch, T tokens of a record, K hidden states of
+a token, H hidden size, C classes.
 """
 
 import dataclasses
@@ -24,26 +28,25 @@ from bert_tf.training.training_config import RunPhases
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer
 
-# The default number of tokens of a sequence, as in the released programs.
+# The default number of tokens of a sequence, as in google-research/bert.
 DEFAULT_LENGTH = 128
-# The features of a batch that take the place of the encoder, if it is frozen: hidden
-# states, float32 [B, T, K, H], and their mask, int32 [B, T]. See
-# `output_cache`.
+# If the encoder is frozen, a batch can have its cached outputs as features: hidden
+# states, float32 [B, T, K, H], and their mask, int32 [B, T]. See `output_cache`.
 CACHED_FEATURES, CACHED_MASK = "cached_features", "cached_features_mask"
 # The feature of a training batch with the logits of a teacher, float32 [B, T, 1, C];
 # see `distillation`.
 TEACHER_LOGITS = "teacher_logits"
 # The feature of a training batch with the weights of its labels in the loss, float32,
-# with the shape of `label_ids` or one that is broadcast to it: those of
-# `class_weights`, times those of the records, times 0 for examples without labels.
-# Without any of them, and in evaluations, it is missing.
+# with the shape of `label_ids` or one that is broadcast to it. A weight is the class
+# weight times the weight of the record; it is 0 for examples without labels. Batches
+# without such weights, and batches of evaluations, do not have the feature.
 LABEL_WEIGHTS = "label_weights"
 # The feature of a training batch with the weights of its records, float32 [B]; see
 # `Task.records_share_weight`.
 RECORD_WEIGHTS = "record_weights"
-# The entry of `Encoded.counts` of texts that are read in part.
+# The key in `Encoded.counts` of the number of truncated texts.
 TRUNCATED = "truncated"
-# The names of the files of `dev_split`.
+# The names of the files that `runs.dev_split` writes.
 DEV_EXAMPLES = "dev_examples.jsonl"
 RESULTS = "results.json"
 
@@ -72,9 +75,10 @@ class TaskInputs:
     Attributes:
         phases: The phases of the run; they determine the splits that are read.
         max_seq_length: The number of tokens of a record.
-        trained: The facts of the trained model that is used; {} if the run trains.
-        stated_labels: The labels that the earlier run, the teacher and the initial
-            model state, as far as they state any.
+        trained: The saved `TaskFacts` of the trained model that the run uses; {} if the
+            run trains a model.
+        stated_labels: The lists of labels that are saved with the earlier run, the
+            teacher and the initial model, if they have labels.
     """
 
     location: DataLocation
@@ -85,9 +89,9 @@ class TaskInputs:
     stated_labels: Sequence[Sequence[str]] = ()
 
     def in_stated_order(self, labels: Sequence[str]) -> Sequence[str]:
-        """Returns labels in the order of the first model that states the same ones.
+        """Returns labels in the order that the first model with the same labels states.
 
-        If no model does, the labels keep their order.
+        If no model has the same labels, the labels keep their order.
         """
         same = (
             names for names in self.stated_labels if sorted(names) == sorted(labels)
@@ -96,7 +100,7 @@ class TaskInputs:
 
 
 def settings_from(settings_class: Any, facts: Mapping[str, Any]) -> Any:
-    """Returns an instance of the dataclass with the values that the facts state."""
+    """Returns an instance of the dataclass, with the facts that are named like its fields."""
     names = {field.name for field in dataclasses.fields(settings_class)} & facts.keys()
     return settings_class(**{name: facts[name] for name in names})
 
@@ -129,15 +133,15 @@ class Task:
     def with_head(self, head: HeadConfig) -> "Task":
         """Returns the task with other layers between the encoder and the output layer.
 
-        A task without the attribute `head` is returned as it is. A subclass with it is
-        a dataclass, in which `head` is a field.
+        A task whose `head` is None is returned unchanged. A subclass with a `head` must
+        be a dataclass in which `head` is a field.
         """
         if self.head is None:
             return self
         return dataclasses.replace(self, head=head)  # type: ignore[type-var]
 
     def prepare(self, inputs: TaskInputs) -> "Task":
-        """Returns the task with what depends on model and data, such as the labels.
+        """Returns a copy with attributes from the model and the data, such as labels.
 
         Args:
             inputs: The model and the location of the data.
@@ -154,25 +158,25 @@ class Task:
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Sizes by shape letter for `table`, except S, such as {"C": 4}."""
+        """The size of each shape letter in `table` except S (sequence), such as {"C": 4}."""
         return {}
 
     @property
     def first_label_id(self) -> int | None:
         """The value of the feature `label_ids` for the first label, or None.
 
-        Smaller values mean that there is no label. None means that the loss is not for
-        one label per text or word; class weights are then refused. If the value is not
-        None, the objective must apply `head_objective.weighted` to its losses, as
+        Smaller values mean that there is no label. None means that the texts or words
+        do not have one label each; class weights then raise InputError. If the value is
+        not None, the objective must apply `head_objective.weighted` to its losses, as
         `HeadObjective` does.
         """
         return None
 
     @property
     def epochs_count_records(self) -> bool:
-        """Whether the number of steps of an epoch depends on the number of records.
+        """Whether the length of an epoch is the number of records.
 
-        By default, it depends on the number of examples.
+        By default, it is the number of examples.
         """
         return False
 
@@ -180,22 +184,22 @@ class Task:
     def records_share_weight(self) -> bool:
         """Whether the records of an example share its weight in the training loss.
 
-        Each example then has the same weight, and the objective must apply
+        If True, each example has the same weight, and the objective must apply
         `head_objective.weighted` to its losses.
         """
         return False
 
     @property
     def selection(self) -> tuple[str, ...]:
-        """Values that identify the part of the files that is read, such as columns."""
+        """The settings that select what is read from the files, such as the names of columns."""
         return ()
 
     @property
     def facts(self) -> TaskFacts:
         """Facts about the task, such as its name and labels.
 
-        They are saved with the weights, identify runs and records, and are used by
-        exports.
+        They are saved with the weights, runs and records, for later comparison, and are
+        used by exports.
         """
         raise NotImplementedError
 
@@ -212,10 +216,10 @@ class Task:
         )
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the splits of a kind: by default, one split.
+        """Returns the splits of a kind; by default, one split.
 
-        Its file is the explicit file, or one with a conventional name. The metrics of
-        the first dev split select the best weights.
+        The default split is the explicit file, or a file with a conventional name. The
+        metrics of the first dev split select the best weights.
 
         Args:
             kind: One of `splits.KINDS`.
@@ -269,7 +273,7 @@ class Task:
         return example.as_row()
 
     def for_split(self, kind: str) -> "Task":
-        """Returns the task whose `encode` is used for a kind of split; by default, this one."""
+        """Returns the task whose `encode` is used for a kind of split; by default, `self`."""
         return self
 
     def encode(
@@ -281,7 +285,7 @@ class Task:
     def make_objective(
         self, config: BertConfig, *, seed: int, dtype: str, recompute: bool = False
     ) -> Any:
-        """Builds the model and its loss, a `head_objective.HeadObjective`.
+        """Builds the model, and returns its `head_objective.HeadObjective`.
 
         Args:
             config: The architecture.

@@ -1,7 +1,10 @@
-"""The pieces of words, and the overlapping windows of texts that are too long.
+"""Splits words into pieces, and texts that are too long into overlapping windows.
 
-Shape letters: N texts, T pieces (WordPiece tokens) of a text, V vocabulary. W is the
-number of words in the functions about words, and else of windows of a text.
+Pieces are WordPiece tokens. A window is a part of a text that fits into one sequence,
+and the argument `room` is the largest number of its pieces.
+
+Shape letters: N texts, T pieces of a text, V vocabulary. W is the number of words in
+the functions about words, and the number of windows of a text in the others.
 """
 
 import dataclasses
@@ -20,18 +23,19 @@ class Pieces:
 
     Attributes:
         ids: int32 [T].
-        first: int64 [W + 1], the index of the first piece of each word, and T.
+        first: int64 [W + 1], the index of the first piece of each word, and T at the
+            end.
     """
 
     ids: np.ndarray
     first: np.ndarray
 
     def is_empty(self) -> np.ndarray:
-        """Returns which words have no piece, such as words of control characters: bool [W]."""
+        """Returns for each word whether it has no piece, such as a control character: bool [W]."""
         return np.diff(self.first) == 0
 
     def fill_empty_words(self, piece: int) -> "Pieces":
-        """Returns the pieces, with a piece of the id `piece` for each empty word."""
+        """Returns a copy with one piece, of the id `piece`, for each word without pieces."""
         is_empty = self.is_empty()
         ids: np.ndarray = np.insert(self.ids, self.first[:-1][is_empty], piece)
         return Pieces(ids, self.first + np.concatenate([[0], np.cumsum(is_empty)]))
@@ -40,7 +44,7 @@ class Pieces:
 def tokenize_words(
     contexts: Collection[tuple[str, ...]], tokenizer: "BertTokenizer"
 ) -> list[Pieces]:
-    """Tokenizes contexts word by word; each different word is tokenized once."""
+    """Returns the pieces of each context (a tuple of words); tokenizes each distinct word once."""
     all_pieces = tokenize_sequence(
         [word for words in contexts for word in words], tokenizer
     )
@@ -55,7 +59,7 @@ def tokenize_words(
 
 
 def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Pieces:
-    """Tokenizes W words; each different word is tokenized once."""
+    """Returns the pieces of W words; tokenizes each distinct word once."""
     index: dict[str, int] = {}
     numbers = np.array([index.setdefault(word, len(index)) for word in words], np.int64)
     if not index:
@@ -64,7 +68,7 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
     splits = tokenized.row_splits.numpy()
     ids = tokenized.values.numpy()
 
-    # From the pieces of the different words to those of all words: [T]
+    # From the pieces of the distinct words to the pieces of all words: [T]
     lengths = np.diff(splits)[numbers]  # [W]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     word, offset = group_and_place(lengths)
@@ -72,24 +76,24 @@ def tokenize_sequence(words: Sequence[str], tokenizer: "BertTokenizer") -> Piece
 
 
 def is_word_start(vocabulary: Sequence[str]) -> np.ndarray:
-    """Returns whether each token of a vocabulary starts a word: bool [V]."""
+    """Returns for each token of a vocabulary whether it starts a word: bool [V]."""
     return np.array([not token.startswith("##") for token in vocabulary], bool)
 
 
 def stride_of(room: int) -> int:
-    """Returns the number of pieces between the starts of windows with `room` pieces.
+    """Returns the default stride: half of `room`, in pieces between window starts.
 
-    With half of a window, a word has at least a quarter of a window on both sides,
-    except at the start and at the end of the sentence.
+    In one of its windows, each word then has at least a quarter of a window as context
+    on both sides, except near the start and the end of the text.
     """
     return max(1, room // 2)
 
 
 def group_and_place(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the group of each item and its index in the group: int [M] each.
+    """Returns the group of each of M items, and its index in the group: int [M] each.
 
-    The items are in the order of the groups. `sizes`, int [N], has the number of items
-    of each group; their sum is M.
+    `sizes`, int [N], has the number of items of each group; their sum is M. For
+    example, the sizes [2, 1] give the groups [0, 0, 1] and the indices [0, 1, 0].
     """
     group: np.ndarray = np.repeat(np.arange(len(sizes)), sizes)
     first = np.cumsum(sizes) - sizes  # of each group
@@ -101,9 +105,9 @@ def count_windows(
 ) -> np.ndarray:
     """Returns the number of windows of each text, int [N]; 0 for a text without pieces.
 
-    `num_pieces` and `room`, the maximum number of pieces in a window, are int [N];
-    `room` and `doc_stride` are at least 1. A `doc_stride` that is larger than a window
-    gives adjacent windows.
+    `num_pieces` and `room` are int [N]; `room` and `doc_stride`, the number of pieces
+    between the starts of windows, are at least 1. A `doc_stride` that is larger than
+    `room` gives adjacent windows.
 
     Source: google-research/bert `run_squad.convert_examples_to_features`.
     """
@@ -115,7 +119,10 @@ def count_windows(
 def windows(
     num_pieces: int, room: int, doc_stride: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the first piece and the number of pieces of each window: int [W] each."""
+    """Returns the first piece and the number of pieces of each window: int [W] each.
+
+    The arguments are those of `count_windows`, for one text.
+    """
     count = int(count_windows(np.array(num_pieces), np.array(room), doc_stride))
     starts: np.ndarray = np.arange(count) * min(room, doc_stride)
     return starts, np.minimum(room, num_pieces - starts)
@@ -126,8 +133,9 @@ def has_max_context(starts: np.ndarray, lengths: np.ndarray, window: int) -> np.
 
     The context of a piece is the smaller number of its neighbors in the window to the
     left and to the right, plus a hundredth of the length of the window. Of windows with
-    equal context, the first one counts. `starts` and `lengths` are the arrays that
-    `windows` returns, and the result is bool [lengths[window]].
+    equal context, the first window counts. `starts` and `lengths` are the arrays that
+    `windows` returns, `window` is an index in them, and the result is bool
+    [lengths[window]].
 
     Source: google-research/bert `run_squad._check_is_max_context`.
     """

@@ -12,11 +12,12 @@ from bert_tf.tasks import tables
 from bert_tf.tasks.tables import Row, TableFormat, place_of
 
 UNKNOWN_IN_TEST = "test rows with an unknown label"
-# Each record has room for the choices of the example with the most choices.
+# Each record has as many sequences as the example with the most choices.
 _MAX_CHOICES = 1000
 _CHOICE = re.compile(r"ending([0-9]{1,3})")
 _LISTS = ("context", "choices")
-# The columns of the released files of SWAG, which also exist without the line of names.
+# The columns of the released files of SWAG. There are also such files without a header
+# line.
 _RELEASED = (
     "",
     "video-id",
@@ -40,7 +41,7 @@ _LABEL = re.compile(r"[0-9]{1,9}|[A-Z]")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChoiceExample:
-    """A context, which is text A of each sequence, and at least two choices for text B.
+    """A context (text A of each input sequence), and at least two choices (its text B).
 
     `label` is the index of the correct choice, or None if it is not known.
     """
@@ -61,16 +62,16 @@ def read_examples(
     """Yields the examples of a table, in their order.
 
     The columns are those of SWAG: `sent1` (the context), `sent2` (the common start of
-    the choices), `ending0`, `ending1` and so on, and `label`. Without a line of column
-    names, the columns have the positions of the released files. Empty endings at the
-    end of a row are no choices. Or the columns are `context`, `choices` (a list of
+    the choices), `ending0`, `ending1` and so on, and `label`. Without a header line,
+    the columns have the positions of the released files. Empty endings at the end of a
+    row are no choices. Alternatively, the columns are `context`, `choices` (a list of
     texts), `label` and, optionally, `sent2`.
 
     Only rows of a test file may lack labels. There, a label that is not the index or
-    the letter of a choice counts as missing, and is added to `counts`.
+    the letter of a choice becomes None, and is counted in `counts`.
 
-    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
-    4.4. The second text is `sent2`, a blank, and the ending.
+    Source: the BERT paper, section 4.4. The second text is `sent2`, a blank, and the
+    ending.
     """
 
     def check(place: str, names: Collection[str]) -> None:
@@ -113,7 +114,7 @@ def read_examples(
 
 
 def _released_names(first: Sequence[str]) -> Sequence[str] | None:
-    """Returns the columns of a file of SWAG without a line of names, else None."""
+    """Returns the columns of a file of SWAG without a header line; None for other files."""
     has_names = {"sent1", "sent2", "ending0"} & {*first}
     is_released = not has_names and len(first) in (len(_RELEASED) - 1, len(_RELEASED))
     return _RELEASED[: len(first)] if is_released else None
@@ -121,7 +122,7 @@ def _released_names(first: Sequence[str]) -> Sequence[str] | None:
 
 @functools.lru_cache
 def _columns(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the columns of the texts among those of a row; first the context."""
+    """Returns the columns with texts, given all columns of a row; the first has the context."""
     if "sent1" not in names and {*_LISTS} & {*names}:
         return _LISTS
     matches = map(_CHOICE.fullmatch, names)
@@ -130,7 +131,7 @@ def _columns(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _choices(start: str, choices: Any, place: str) -> tuple[str, ...]:
-    """Checks the choices of a row, and returns the second text of each sequence."""
+    """Checks the choices of a row, and returns the second text for each sequence."""
     if not isinstance(choices, list) or not 2 <= len(choices) <= _MAX_CHOICES:
         received = len(choices) if isinstance(choices, list) else _shown(choices)
         raise InputError(
@@ -169,9 +170,9 @@ def _label(
 ) -> int | None:
     """Returns the index of the correct choice, or None if it is not known.
 
-    `are_letters` receives whether the label is a letter. A file with letters and
-    numbers raises InputError, because some of these data sets have numbers from 1. A
-    missing or wrong label raises InputError unless `kind` is "test".
+    `are_letters` collects, for all rows of a file, whether a label is a letter. A file
+    with letters and numbers raises InputError, because in some such files the numbers
+    start at 1. A missing or wrong label raises InputError unless `kind` is "test".
     """
     text = "" if label is None else str(label).strip()
 

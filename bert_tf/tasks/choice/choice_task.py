@@ -36,21 +36,20 @@ MISSING_CHOICE = -1e9
 
 @dataclasses.dataclass(frozen=True)
 class ChoiceFacts(TaskFacts):
-    """The facts of `ChoiceTask`."""
+    """The facts about a `ChoiceTask` that are saved with the weights."""
 
-    # The room in the records depends on all files that a run reads, also on those to
-    # predict.
+    # The number of sequences in a record depends on all files that a run reads, also on
+    # the files to predict.
     num_choices: int = dataclasses.field(default=_FEWEST_CHOICES, metadata=ROOM)
 
 
 class ChoiceObjective(HeadObjective):
     """Mean cross entropy of the softmax over the choices of each example.
 
-    The score of a choice is the dot product of a vector with the pooled output of its
-    sequence.
+    The score of a choice is the dot product of a trained vector with the pooled output
+    of its sequence.
 
-    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", section
-    4.4.
+    Source: the BERT paper, section 4.4.
     """
 
     def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
@@ -60,7 +59,7 @@ class ChoiceObjective(HeadObjective):
 
 
 class ChoiceResults(TaskResults):
-    """Accuracy and mean cross entropy, and the probabilities of the choices.
+    """Computes accuracy and cross entropy; writes the probabilities of the choices.
 
     The predicted choice is the first one with the highest probability. Each line of
     `test_results.tsv` has the probabilities of the choices of an example, separated by
@@ -77,7 +76,7 @@ class ChoiceResults(TaskResults):
         self._labels: Counter[int] = Counter()
 
     def score(self, example: ChoiceExample, prediction: Outputs) -> None:
-        """Adds an example to the metrics; one without a label is ignored."""
+        """Adds an example to the metrics; ignores an example without a label."""
         if example.label is None:
             return
 
@@ -105,7 +104,7 @@ class ChoiceResults(TaskResults):
         }
 
     def baseline(self) -> Metrics:
-        """Returns the accuracy if the most frequent position is always predicted."""
+        """Returns the accuracy of always predicting the position that is most often correct."""
         return {"accuracy": max(self._labels.values()) / self._count}
 
     def report(self) -> str:
@@ -118,7 +117,7 @@ class ChoiceResults(TaskResults):
         )
 
     def lines(self, example: ChoiceExample, prediction: Outputs) -> tuple[str, str]:
-        """Returns the line of an example in each of the two files."""
+        """Returns the line of an example for each of the two `file_names`."""
         row = _as_json(example, prediction)
         numbers = "\t".join(map(str, row["probabilities"]))
         return f"{numbers}\n", f"{json.dumps(row, ensure_ascii=False)}\n"
@@ -126,7 +125,7 @@ class ChoiceResults(TaskResults):
     def error(
         self, example: ChoiceExample, prediction: Outputs
     ) -> tuple[float, Row] | None:
-        """Returns the probability of a wrong choice, and its row in the files."""
+        """Returns how bad a wrong prediction is (its probability), and the row of the example."""
         row = _as_json(example, prediction)
         is_right = example.label in (None, row["predicted"])
         return None if is_right else (row["probability"], row)
@@ -171,7 +170,7 @@ class ChoiceTask(Task):
     split_names = _SPLIT_NAMES
 
     def prepare(self, inputs: TaskInputs) -> "ChoiceTask":
-        """Returns the task with room for all choices of the files that the run reads.
+        """Returns a copy with enough `num_choices` for all files that the run reads.
 
         Reads the files once, and holds no example in memory.
 
@@ -193,8 +192,8 @@ class ChoiceTask(Task):
                 most = max(most, len(example.choices))
                 labels.add(example.label)
 
-        # Files of a few rows may lack 0, but hardly together with all other files of
-        # the run.
+        # A file of a few rows may lack the label 0, but all files of a run together
+        # hardly do.
         if {1, 2} <= labels and 0 not in labels:
             raise InputError(
                 f"The labels of {splits[0].source.name} run from 1, and none is 0, the "
@@ -220,7 +219,7 @@ class ChoiceTask(Task):
         return read_examples(split.source.name, split.kind, counts, form)
 
     def labels_of(self, example: ChoiceExample) -> Sequence[str]:
-        """Returns the index of the correct choice; see `tasks.task.Task`."""
+        """Returns the index of the correct choice as text; see `tasks.task.Task`."""
         return ["" if example.label is None else str(example.label)]
 
     def encode(
@@ -232,13 +231,13 @@ class ChoiceTask(Task):
         """Converts a block of N examples to N records; a missing label becomes 0.
 
         Each sequence is [CLS] context [SEP] choice [SEP]. If a sequence is too long,
-        tokens are removed from the end of the longer text. The sequences of missing
-        choices have no tokens.
+        tokens are removed from the end of the longer text. If an example has fewer than
+        C choices, its last sequences have no tokens.
 
         Returns:
-            The columns of `record_format.CHOICE`, and two counts: "truncated" is the number
-            of examples with a sequence that is too long, and "with an empty text" is
-            the number of examples in which a text has no token.
+            The columns of `record_format.CHOICE`, and two counts: "truncated" is the
+            number of examples with a sequence that is too long, and "with an empty
+            text" is the number of examples in which a text has no token.
         """
         per_example = np.array([len(example.choices) for example in examples], np.int64)
         # The example of each sequence: [R]

@@ -1,8 +1,8 @@
 """The metrics of classification and regression, by name.
 
 A metric that is undefined for the examples, such as the correlation with constant
-predictions, is 0, and may warn. scikit-learn and SciPy are imported inside functions,
-because the programs show their help without them.
+predictions, has the value 0. scikit-learn and SciPy, which may warn about it, are
+imported inside functions, so that the programs show their help quickly.
 
 Shape letters: C labels, P pairs of a label and a predicted label, N examples.
 """
@@ -22,7 +22,7 @@ DEFAULTS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 class LabelPairs(NamedTuple):
-    """The different pairs of a label and a predicted label, as indices: int [P] each.
+    """The distinct pairs of a correct and a predicted label, as indices: int [P] each.
 
     `counts`, int [P], is the number of examples of each pair. `num_labels` is C.
     """
@@ -95,7 +95,7 @@ def _mean_f1_of_outcomes(outcomes: np.ndarray) -> float:
 
 
 def _correlation(name: str, scores: np.ndarray) -> float:
-    """Returns a correlation of SciPy; 0 if one of the two has equal values only."""
+    """Returns SciPy's correlation `name` of two rows; 0 if the values of a row are all equal."""
     import scipy.stats  # type: ignore[import-untyped]
 
     if any(values.min() == values.max() for values in scores):
@@ -103,19 +103,21 @@ def _correlation(name: str, scores: np.ndarray) -> float:
     return getattr(scipy.stats, name)(*scores).statistic
 
 
-# Of classification: from the pairs.
+# The metrics of classification, which are computed from pairs of labels.
 OF_PAIRS: Mapping[str, Callable[[LabelPairs], float]] = {
     "accuracy": _accuracy,
     "f1": functools.partial(_mean_f1_of_labels, labels=[1]),  # of the second label
     "macro_f1": _mean_f1_of_labels,
     "matthews_correlation": _matthews_correlation,
 }
-# Of multi-label classification: from the outcomes of each label, int [C, 4].
+# The metrics of multi-label classification, which are computed from the outcomes of
+# each label, int [C, 4]; see `binary_scores`.
 OF_OUTCOMES: Mapping[str, Callable[[np.ndarray], float]] = {
     "micro_f1": _f1_of_all_decisions,
     "macro_f1": _mean_f1_of_outcomes,
 }
-# Of regression: from the correct and the predicted scores, float64 [2, N].
+# The metrics of regression, which are computed from the correct and the predicted
+# scores, float64 [2, N].
 OF_SCORES: Mapping[str, Callable[[np.ndarray], float]] = {
     "pearson": functools.partial(_correlation, "pearsonr"),
     "spearman": functools.partial(_correlation, "spearmanr"),

@@ -2,8 +2,8 @@
 
 `TextResults` has the parts that all task types of texts share.
 
-SciPy and scikit-learn are imported inside functions, because the programs show their
-help without them.
+SciPy and scikit-learn are imported inside functions, so that the programs show their
+help quickly.
 """
 
 import dataclasses
@@ -43,8 +43,8 @@ _BLOCK = 4096
 _SHOWN_LABELS = 1000
 # The largest number of labels for which a report contains the confusion matrix.
 _MAX_MATRIX = 100
-# The largest number of labels for which TensorBoard shows it, and the width in pixels
-# and the color of a cell with all examples of a label.
+# The largest number of labels for which TensorBoard shows the confusion matrix, and the
+# width in pixels and the color of a cell with all examples of a label.
 _MAX_IMAGE = 30
 _SQUARE = 22
 _BLUE = (8, 48, 107)
@@ -53,12 +53,12 @@ _MANY = 20  # examples, among which one expects more than one label
 
 @dataclasses.dataclass(eq=False)
 class TextResults(TaskResults):
-    """The metrics of texts with labels or scores, and the files with the predictions.
+    """Computes the metrics of texts with labels or scores, and writes the predictions.
 
     The files are `test_results.tsv`, `predictions.jsonl`, and the file for a
-    benchmark's server, if the format has a name for the split. A line of
-    `predictions.jsonl` has the columns of the file, or at least the texts and the
-    label, and then the prediction.
+    benchmark's server, if `submission` has a file name for the split. A line of
+    `predictions.jsonl` has the columns of the input row (at least the texts and a known
+    label), and then the prediction.
 
     Counts are kept instead of examples where possible, so that a split of any size fits
     in memory. Metrics that are undefined for the examples, such as the correlation with
@@ -67,7 +67,7 @@ class TextResults(TaskResults):
     Attributes:
         labels: The labels in the order of the model outputs; () for regression.
         metric_names: The metrics in addition to the loss.
-        split: Its suffix is the end of the file names. None if no file is written.
+        split: The split, whose suffix ends the file names. None if no file is written.
 
     Source: google-research/bert `run_classifier.main` (test_results.tsv).
     """
@@ -90,7 +90,7 @@ class TextResults(TaskResults):
 
     @property
     def functions(self) -> Mapping[str, Callable[[Any], float]]:
-        """The metrics by name."""
+        """The functions that compute the metrics, by the names of the metrics."""
         raise NotImplementedError
 
     @property
@@ -109,8 +109,8 @@ class TextResults(TaskResults):
     def decode(self, example: TextExample, outputs: Sequence[Outputs]) -> Outputs:
         """Returns the mean of the outputs for the windows of a text.
 
-        The logits are computed from the mean probabilities, or are the mean score, so
-        that the loss is the loss of the averaged prediction.
+        The logits are computed from the mean probabilities (for regression, they are
+        the mean score), so that the loss is the loss of the averaged prediction.
         """
         if len(outputs) == 1:
             return outputs[0]
@@ -120,11 +120,11 @@ class TextResults(TaskResults):
         return {**means, "logits": logits}
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
-        """Returns the logits [C] of the mean prediction of windows, [W, C]."""
+        """Returns the logits [C] of the mean prediction of W windows from their logits [W, C]."""
         return logits.mean(axis=0)
 
     def score(self, example: TextExample, prediction: Outputs) -> None:
-        """Adds an example to the metrics; one without a label is ignored."""
+        """Adds an example to the metrics; ignores an example without a label."""
         if example.label is not None:
             self._count += 1
             self._block.append((example.label, prediction))
@@ -141,7 +141,7 @@ class TextResults(TaskResults):
         return bad, with_prediction(example.file_row(), self._as_json(values))
 
     def _badness(self, label: Any, values: np.ndarray) -> float:
-        """Returns how wrong an output [C] is; 0 if it is right."""
+        """Returns how wrong the output `values` [C] is for a label; 0 for a right prediction."""
         raise NotImplementedError
 
     def _flush(self) -> None:
@@ -158,8 +158,8 @@ class TextResults(TaskResults):
     ) -> float:
         """Adds a block of N examples; returns the sum of its losses.
 
-        `logits` is float64 [N, C], and `outputs` has the outputs of the model, float32
-        [N, C] or, of scores, [N] each.
+        `logits` is float64 [N, C]. `outputs` has the outputs of the model by name:
+        float32 [N, C], or [N] for scores.
         """
         raise NotImplementedError
 
@@ -171,12 +171,12 @@ class TextResults(TaskResults):
         return {"loss": self._loss / self._count, **self._metrics_of(self._counted())}
 
     def baseline(self) -> Metrics:
-        """Returns the metrics if the most frequent label is always predicted."""
+        """Returns the metrics of always predicting the most frequent label."""
         self._flush()
         return self._metrics_of(self._constant())
 
     def _metrics_of(self, counted: Any) -> Metrics:
-        """Returns the metrics except the loss."""
+        """Returns the metrics except the loss, from the result of `_counted` or `_constant`."""
         with warnings.catch_warnings():
             # scikit-learn and SciPy warn about metrics without a definition.
             warnings.simplefilter("ignore")
@@ -185,14 +185,14 @@ class TextResults(TaskResults):
             }
 
     def _counted(self) -> Any:
-        """Returns the argument of `functions` for the predictions."""
+        """Returns the argument of `functions` that describes the model's predictions."""
         raise NotImplementedError
 
     def _constant(self) -> Any:
         raise NotImplementedError
 
     def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
-        """Returns the lines of an example in all files."""
+        """Returns the line of an example for each file."""
         values = np.atleast_1d(prediction[self.output])
         predicted = self._as_json(values)
         row = with_prediction(example.file_row(), predicted)
@@ -231,7 +231,7 @@ class ClassificationResults(TextResults):
         self.metric_names = ("accuracy", *self.metric_names)
         # The number of examples, by label * C + predicted label.
         self._pairs: Counter[int] = Counter()
-        self._predicted: Counter[str] = Counter()  # in the files
+        self._predicted: Counter[str] = Counter()  # the predictions that are written
 
     def _add(
         self, labels: Sequence[Any], logits: np.ndarray, outputs: Outputs
@@ -246,7 +246,7 @@ class ClassificationResults(TextResults):
         return np.sum(np.logaddexp.reduce(logits, axis=-1) - true_logits)
 
     def _mean_logits(self, logits: np.ndarray) -> np.ndarray:
-        """Returns the logarithms of the mean probabilities, plus a constant."""
+        """Returns the logits whose softmax is the mean of the probabilities of the windows."""
         logarithms = logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
         return np.logaddexp.reduce(logarithms, axis=0)
 
@@ -261,7 +261,7 @@ class ClassificationResults(TextResults):
         return pairs._replace(predicted=np.full_like(pairs.true, most_frequent))
 
     def undefined(self, metric: str) -> str:
-        """Returns the labels without an example, if the metric needs one of them."""
+        """Returns which labels have no example, if the metric is then undefined; else ""."""
         counts = self._frequencies()
         missing = itertools.compress(self.labels, counts == 0)
         needs = {"f1": counts[1], "matthews_correlation": np.count_nonzero(counts) > 1}
@@ -312,7 +312,7 @@ class ClassificationResults(TextResults):
         )
 
     def image(self) -> np.ndarray | None:
-        """Returns the confusion matrix as shares of each row; None for more than 30 labels."""
+        """Returns a picture of the confusion matrix, as shares of rows; None for over 30 labels."""
         self._flush()
         if len(self.labels) > _MAX_IMAGE:
             return None
@@ -325,7 +325,7 @@ class ClassificationResults(TextResults):
         return (255 - ink * (255 - np.array(_BLUE))).astype(np.uint8)
 
     def _confusion_matrix(self) -> np.ndarray:
-        """Returns the number of examples of each pair of labels: int64 [C, C]."""
+        """Returns the number of examples by label (row) and predicted label: int64 [C, C]."""
         true, predicted, counts, num_labels = self._counted()
         matrix: np.ndarray = np.zeros([num_labels, num_labels], np.int64)
         matrix[true, predicted] = counts
@@ -336,7 +336,7 @@ class ClassificationResults(TextResults):
         return 0.0 if self.labels[best] == label else float(values[best])
 
     def lines(self, example: TextExample, prediction: Outputs) -> list[str]:
-        """Returns the lines of an example in all files, and counts the prediction."""
+        """Returns the line of an example for each file, and counts the prediction."""
         self._predicted[self.labels[int(prediction[self.output].argmax())]] += 1
         return super().lines(example, prediction)
 
@@ -368,7 +368,7 @@ class MultiLabelResults(TextResults):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The number of examples, by class, 2 * (class is a label) + (class is
+        # The number of examples, by label, and by 2 * (label is correct) + (label is
         # predicted).
         self._outcomes: np.ndarray = np.zeros([len(self.labels), 4], np.int64)
 
@@ -378,7 +378,7 @@ class MultiLabelResults(TextResults):
         return np.logaddexp.reduce(yes, axis=0) - np.logaddexp.reduce(no, axis=0)
 
     def _is_predicted(self, probabilities: np.ndarray) -> np.ndarray:
-        """Returns which labels are predicted: bool, with the same shape."""
+        """Returns for each probability whether its label is predicted: bool, in the same shape."""
         return probabilities >= np.float32(self.threshold)
 
     def _add(
@@ -398,7 +398,8 @@ class MultiLabelResults(TextResults):
         return losses.mean(axis=-1).sum()
 
     def _badness(self, label: Any, values: np.ndarray) -> float:
-        # Of the wrong labels, the one with the largest distance to its probability.
+        # The largest distance of a probability to its correct value, 0 or 1, for the
+        # labels that are predicted wrongly.
         true = np.array([name in label for name in self.labels])
         wrong = self._is_predicted(values) != true
         return float((wrong * np.abs(values - true)).max())
@@ -458,7 +459,7 @@ class RegressionResults(TextResults):
         return np.concatenate(self._scores, axis=1)
 
     def undefined(self, metric: str) -> str:
-        """Returns "equal scores" if all scores are equal: the correlation is then undefined."""
+        """Returns "equal scores" if all correct scores are equal: correlation is then undefined."""
         true, _ = self._counted()
         return "equal scores" if true.min() == true.max() else ""
 

@@ -51,7 +51,7 @@ class SplitReader(Protocol):
     def prepare(
         self, task: "ClassificationTask", inputs: TaskInputs
     ) -> "ClassificationTask":
-        """Completes the task of the data set, as `Task.prepare` does."""
+        """Returns a copy of the task with values from the data set, as `Task.prepare` does."""
         return task
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
@@ -63,7 +63,7 @@ class SplitReader(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationFacts(TaskFacts):
-    """The facts of `ClassificationTask`, with the fields of `LongTexts`.
+    """The facts about a `ClassificationTask` that are saved with the weights.
 
     The threshold is None unless the task type is "multi_label", and the fields of
     `LongTexts` are None unless long texts are split into windows.
@@ -114,7 +114,7 @@ class ClassificationTask(Task):
             )
 
     def prepare(self, inputs: TaskInputs) -> "ClassificationTask":
-        """Returns the task with what its reader finds, such as labels."""
+        """Returns a copy with the values that its reader finds, such as labels."""
         return self.reader.prepare(self, inputs)
 
     @property
@@ -129,15 +129,15 @@ class ClassificationTask(Task):
 
     @property
     def first_label_id(self) -> int | None:
-        """The value 0 for classification; None for scores and for several labels."""
+        """The value 0 for classification with one label; None for regression and multi-label."""
         return 0 if self.task_type == "classification" else None
 
     @property
     def epochs_count_records(self) -> bool:
-        """Whether texts have windows: an epoch then reads each window once."""
+        """Whether texts are split into windows; an epoch then reads each window once."""
         return self.long_texts.in_windows
 
-    # Then each text has the same weight, too.
+    # With windows, each text has the same weight in the loss, too.
     records_share_weight = epochs_count_records
 
     @property
@@ -175,7 +175,7 @@ class ClassificationTask(Task):
         return self.reader.splits(kind, location)
 
     def examples(self, split: Split, counts: RowCounts) -> Iterator[TextExample]:
-        """Yields all examples of a split; of train and dev splits, the labelled ones."""
+        """Yields the examples of a split; skips and counts unlabeled train and dev examples."""
         for example in self.reader.read(split, counts):
             if split.kind != "test" and example.label is None:
                 row = f"{split.source.name}: {example.text_a[:60]!r}"
@@ -195,7 +195,7 @@ class ClassificationTask(Task):
         return {**texts, "label": example.label}
 
     def for_split(self, kind: str) -> "ClassificationTask":
-        """Returns the task for a kind of split: only training limits the windows."""
+        """Returns the task for a kind of split; for dev and test splits, `max_windows` is None."""
         if kind == "train":
             return self
         return dataclasses.replace(
@@ -212,8 +212,9 @@ class ClassificationTask(Task):
 
         A missing label becomes 0. The counts have the number of examples in which a
         text has no token, and the number of examples with more tokens than
-        `max_seq_length` permits. With windows, the name of the latter is "with several
-        windows" instead of "truncated", and the number of windows is a further count.
+        `max_seq_length` permits. With windows, the name of the latter count is "with
+        several windows" instead of "truncated", and the number of windows is a further
+        count.
         """
         ids_a = tokenizer.tokenize([example.text_a for example in examples])
         ids_b = None

@@ -1,6 +1,6 @@
-"""`LongTexts`: classifies texts that are longer than the model, in overlapping windows.
+"""`LongTexts`: splits texts that are longer than a sequence into overlapping windows.
 
-Imports no TensorFlow, so that programs can show the defaults quickly.
+Imports TensorFlow inside a function, so that programs show the defaults quickly.
 
 Shape letters: N texts, R windows of all texts.
 """
@@ -21,7 +21,7 @@ SPECIAL_TOKENS = 2  # [CLS] window [SEP]
 @documented
 @dataclasses.dataclass(frozen=True)
 class LongTexts:
-    """The reading of texts that have more tokens than a sequence.
+    """The settings for texts that have more tokens than a sequence.
 
     Raises:
         InputError: A value is not known or is out of range.
@@ -64,14 +64,14 @@ class LongTexts:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The settings that have an effect, for `ClassificationFacts`."""
+        """The settings for `ClassificationFacts`; {} if long texts are truncated."""
         return dataclasses.asdict(self) if self.in_windows else {}
 
     def stride(self, room: int) -> int:
         """Returns the number of tokens between the starts of successive windows.
 
         Args:
-            room: The largest number of tokens of a text in a window.
+            room: The largest number of tokens of a window, without [CLS] and [SEP].
         """
         return min(room, self.doc_stride or stride_of(room))
 
@@ -84,7 +84,7 @@ class LongTexts:
 
         Args:
             ids: The tokens of N texts, ragged int32 [N, None].
-            room: The largest number of tokens of a text in a window.
+            room: The largest number of tokens of a window, without [CLS] and [SEP].
 
         Returns:
             The tokens of the windows, ragged int32 [R, None], and the number of windows

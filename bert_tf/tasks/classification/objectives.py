@@ -18,12 +18,12 @@ from bert_tf.training.step.objective import Tensors
 class RegressionObjective(HeadObjective):
     """Mean squared error of one output.
 
-    Source: the paper "BERT: Pre-training of Deep Bidirectional Transformers", appendix
-    B.1 (STS-B). google-research/bert has no regression.
+    Source: the BERT paper, appendix B.1 (STS-B). google-research/bert has no
+    regression.
     """
 
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Returns the sum of the losses, and the numerators of the metrics."""
+        """Returns the loss and the numerators of the metrics, each summed over the batch."""
         logits, labels = outputs["logits"], batch["label_ids"]
         return {
             "loss": tf.reduce_sum(weighted(tf.square(logits[:, 0] - labels), batch))
@@ -36,7 +36,7 @@ class RegressionObjective(HeadObjective):
         batch: Tensors,
         temperature: float,
     ) -> Any:
-        """Returns the squared differences from the teacher, float32 [B]."""
+        """Returns the squared difference of student and teacher for each record: float32 [B]."""
         return tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
@@ -44,13 +44,13 @@ class RegressionObjective(HeadObjective):
         return {}
 
     def outputs(self, batch: Tensors) -> Tensors:
-        """Returns `logits`, float32 [B, 1], and the same as `score`, float32 [B]."""
+        """Returns `logits`, float32 [B, 1], and the same numbers as `score`, float32 [B]."""
         logits = self._run_model(batch)["logits"]
         return {"logits": logits, "score": logits[:, 0]}
 
 
 class MultiLabelObjective(HeadObjective):
-    """Mean sigmoid cross entropy over the labels and the examples.
+    """The sigmoid cross entropy, as a mean over the labels and the examples.
 
     A label is predicted if its probability is at least `threshold`.
     """
@@ -62,7 +62,7 @@ class MultiLabelObjective(HeadObjective):
         self.threshold = threshold
 
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Returns the sum of the losses, and the numerators of the metrics."""
+        """Returns the loss and the numerators of the metrics, each summed over the batch."""
         logits, labels = outputs["logits"], batch["label_ids"]
         losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
         predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)
@@ -79,7 +79,7 @@ class MultiLabelObjective(HeadObjective):
         batch: Tensors,
         temperature: float,
     ) -> Any:
-        """Returns the mean divergence of the sigmoids of the labels: float32 [B].
+        """Returns each record's mean divergence of the label sigmoids: float32 [B].
 
         A sigmoid is a softmax over the logit and 0.
         """

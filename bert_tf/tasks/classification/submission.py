@@ -37,7 +37,7 @@ _TIME_STAMP = (1980, 1, 1, 0, 0, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """The submission files of a task: their official names, by the suffix of the split.
+    """The official names of a task's submission files, by the suffix of the split.
 
     `score_range` is the lowest and the highest score that the server accepts; None if
     the predictions are labels.
@@ -49,7 +49,7 @@ class Submission:
     score_range: tuple[float, float] | None = None
 
     def text(self, prediction: str | float) -> str:
-        """Returns the text of a label, or of a score: within `score_range`, with three decimals."""
+        """Returns a label as it is, or a score limited to `score_range` and with three decimals."""
         if isinstance(prediction, str):
             return prediction
         low, high = self.score_range or (float("-inf"), float("inf"))
@@ -60,8 +60,9 @@ def write_submission_zip(folders: Sequence[str], output_file: str) -> str:
     """Writes the submission files of several folders into a zip file, atomically.
 
     The files have official names, such as `MRPC.tsv`. Returns sentences with the number
-    of files in the zip file, and the missing ones. Raises InputError if a folder has no
-    submission file, two folders have the same one, or one is not complete.
+    of files in the zip file, and the names of missing files. Raises InputError if a
+    folder has no submission file, if two folders have the same file, or if a file is
+    not complete.
     """
     paths = _find_files(folders)
     check_output_file(output_file, paths.values())

@@ -37,7 +37,8 @@ _ITEM = re.compile(
 _LIST = re.compile(
     rf"\[\s*(?:(?:{_ITEM.pattern})(?:(?:\s*,\s*|\s+)(?:{_ITEM.pattern}))*\s*,?\s*)?\]"
 )
-# What looks like a list, but has other values; and 0 and 1 for all labels.
+# The first pattern matches texts that look like lists, but have other values. The
+# second matches a list with 0 or 1 for each label.
 _OTHER_LIST = re.compile(
     r"""[\[({]\s*(.*,\s*)?['"].*[\])}]|\[[^\[\]]*,[^\[\]]*\]""", re.DOTALL
 )
@@ -68,13 +69,13 @@ class TextExample:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The label or the labels; () for a score or without a label."""
+        """The label or the labels as a tuple; () for a score or a missing label."""
         if isinstance(self.label, tuple):
             return self.label
         return (self.label,) if isinstance(self.label, str) else ()
 
     def file_row(self) -> Row:
-        """Returns the row of the file, with the texts and a known label."""
+        """Returns the values of the row by column: `row`, the texts and, if known, the label."""
         values = zip(self.columns, (self.text_a, self.text_b, self.label), strict=True)
         used = {
             name: value
@@ -93,7 +94,7 @@ def in_order(labels: Collection[str]) -> list[str]:
 
 
 def check_label(label: str, labels: Sequence[str], place: str) -> None:
-    """Raises InputError, with the most similar known label, if a label is unknown."""
+    """Raises InputError for an unknown label; the message suggests the most similar label."""
     if label in labels:
         return
     similar = nearest(label, labels)
@@ -107,10 +108,10 @@ def check_label(label: str, labels: Sequence[str], place: str) -> None:
 def has_no_label(
     value: Any, columns: Sequence[str | None], labels: Collection[str] | None
 ) -> bool:
-    """Returns whether a value is "-", which SNLI and sets like it have for no label.
+    """Returns whether a value is "-" in a data set like SNLI, where it means no label.
 
-    The data set is recognized by the names of its `columns` and by its `labels`, which
-    are None if they are not known.
+    Such a data set is recognized by the names of its `columns` and by its `labels`,
+    which are None if they are not known.
     """
     if str(value).strip() != NO_LABEL or NO_LABEL in (labels or ()):
         return False
@@ -130,7 +131,7 @@ def nearest(text: str, known: Sequence[str]) -> str | None:
 
 
 def text_of(value: Any, place: str) -> str:
-    """Returns a text, or the JSON form of a bool or a finite number; else raises InputError."""
+    """Converts a text, a bool or a finite number to text; raises InputError for other values."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -151,7 +152,7 @@ def text_of(value: Any, place: str) -> str:
 
 
 class ListError(InputError):
-    """A list in a cell that cannot be read, or that only some cells of the column have."""
+    """A cell has a list that cannot be read, or only some cells of the column have lists."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -193,7 +194,7 @@ class LabelParser:
             raise InputError(f"{column} is empty. Write a label.")
         if label != label.encode(errors="ignore").decode():
             raise InputError(f"{column} has a lone surrogate in {label!r}. Correct it.")
-        # Files have a label a line, or a column a label.
+        # Output files have one label in each line, or one column for each label.
         if self.labels is None and ("\t" in label or label.splitlines() != [label]):
             raise InputError(
                 f"{column} has the label {label[:60]!r}, and a label must be in one "
@@ -204,7 +205,7 @@ class LabelParser:
         return label
 
     def _several_labels(self, value: Any, place: str) -> tuple[str, ...]:
-        # One column a label.
+        # A dict has one column for each label.
         if isinstance(value, dict):
             value = [name for name in value if _is_set(name, value[name], place)]
         # One text with all labels; other programs write lists, or texts with lists.
@@ -258,7 +259,7 @@ def _unquoted(item: str) -> str:
 
 
 def _is_set(name: str, value: Any, place: str) -> bool:
-    """Returns whether the column of a label has 1 or true, not 0 or false."""
+    """Returns True for 1 or true in the column of a label, and False for 0 or false."""
     place = f"{place}: column {name!r}"
     text = text_of(value, place).strip().lower().removesuffix(".0")
     if text not in ("0", "1", "false", "true"):
@@ -282,9 +283,10 @@ def examples_of_rows(
     optionally a dict with all columns. InputError is raised if there are no rows, or if
     a value is malformed.
 
-    In a test split, a label that is missing, unknown or malformed becomes None, and so
-    does an empty one, except for "multi_label". Labels that are unknown or malformed
-    are counted. In all splits, the sign for no label becomes None; see `has_no_label`.
+    In a test split, a label that is missing, unknown or malformed becomes None. So does
+    an empty label, except for "multi_label", where it means no labels. Labels that are
+    unknown or malformed are counted. In all splits, "-" for no label becomes None; see
+    `has_no_label`.
     """
     column_a, column_b, _ = columns
     number = 0

@@ -8,7 +8,8 @@ other lines, or if it precedes the words of a sentence and has no tag; otherwise
 a word. The first line may have the names of the columns.
 
 A `.csv` file with commas in its first line has a row for each word, after a header
-line. It is read as lines with tabs, without the column that identifies sentences.
+line. Its rows are read like lines with tabs, and the column that identifies sentences
+is removed.
 """
 
 import dataclasses
@@ -33,7 +34,7 @@ from bert_tf.tasks.splits import RowCounts
 ALONE = "sentences before the first -DOCSTART- line, without document context"
 COMMENTS = "comments between sentences"
 _DOCUMENT_MARK = re.compile(r"-DOCSTART-(\s|$)")
-# The end of a line of a file whose columns are separated by another character.
+# Matches the end of a line whose columns are separated by ";" or ",".
 _OTHER_SEPARATOR = re.compile(r"\S[;,](O|[BIES]-\S+)$")
 # The names of the columns of `.csv` files that identify sentences begin with one of
 # these.
@@ -43,7 +44,7 @@ _SENTENCE_COLUMNS = ("sentence", "sent_id")
 @documented
 @dataclasses.dataclass(frozen=True)
 class Columns:
-    """The columns of the words and of the tags."""
+    """The indices of the columns with the words and with the tags."""
 
     token_column: int = option(0, "Column of the words, from 0; -1 is the last column.")
     label_column: int = option(
@@ -62,9 +63,9 @@ class Layout:
         width: The number of columns.
         token: The index of the column of the words.
         label: The index of the column of the tags; None if the file has no tags.
-        end: The end of all lines that is not a column: a tab, or "".
+        end: A tab if all lines end with a tab, which is not a column; else "".
         notation: How the tags are written. `find_layout` sets it.
-        tags: The tags of the lines that do not begin with "#".
+        tags: The different tags of the lines that do not begin with "#".
         header: The line with the names of the columns, or "".
     """
 
@@ -79,19 +80,20 @@ class Layout:
     header: str = ""
 
     def fields(self, line: str) -> list[str]:
-        """Returns the columns of a line."""
+        """Splits a line into the values of its columns."""
         return _fields(line.removesuffix(self.end), self.separator)
 
     def has_word(self, line: str) -> bool:
-        """Returns whether a line is part of a sentence: no blank, mark or header."""
+        """Returns whether a line is part of a sentence: no empty line, document mark or header."""
         text = line.strip(" \t" if self.width == 1 else None)
         return bool(text) and not _DOCUMENT_MARK.match(line) and line != self.header
 
     def is_comment(self, line: str, is_first: bool = False) -> bool:
         """Returns whether a line is a comment.
 
-        A line before the words of a sentence (`is_first`) is also a comment if it has
-        something else than a tag in the column of the tags.
+        A comment begins with "#" and has another number of columns than the file. A
+        line before the words of a sentence (`is_first`) is also a comment if it begins
+        with "#" and the column of the tags has no tag.
         """
         if not line.startswith("#"):
             return False
@@ -101,13 +103,13 @@ class Layout:
         if not is_first or self.label is None:
             return False
         tag = self.fields(line)[self.label].strip()
-        # Without prefixes, any word may be a tag.
+        # If tags have no prefixes, any word may be a tag.
         if self.notation.is_io:
             return tag not in self.tags
         return self.notation.read(tag) is None
 
     def with_column(self, line: str, value: str) -> str:
-        """Returns a line with one more column at the end; a file of one column gets a tab."""
+        """Returns a line with `value` as one more column; a file of one column gets a tab."""
         line = line.removesuffix(self.end)
         if self.separator == "\t":
             return f"{line}\t{value}"
@@ -117,7 +119,7 @@ class Layout:
 
 @dataclasses.dataclass(frozen=True)
 class SentenceLines:
-    """A sentence in a file.
+    """The lines of a sentence in a file, and the lines around them.
 
     Attributes:
         number: The number of the first line, from 1.
@@ -139,7 +141,7 @@ class SentenceLines:
 
     @property
     def description(self) -> str:
-        """The columns that are read, for the log."""
+        """Text for the log that states which columns are read."""
         layout = self.layout
         words = f"words: column {layout.token} of {layout.width}"
         if layout.header:
@@ -149,7 +151,7 @@ class SentenceLines:
         )
 
     def other_tags(self) -> dict[int, list[str]]:
-        """Returns the tags in the columns that are not read, by their indices."""
+        """Returns the columns that are not read, by index; a value that is no tag becomes O."""
         layout = self.layout
         lines = itertools.filterfalse(layout.is_comment, self.lines)
         return {
@@ -168,12 +170,12 @@ def read_examples(
 ) -> Iterator[NerExample]:
     """Yields the sentences of a file, in their order.
 
-    Only one document is in memory at a time. A sentence before the first mark of a
-    document is a document of its own. A sentence is malformed if a line has more or
-    fewer columns than the others, a word is empty, or a tag is malformed. A malformed
+    Only one document is in memory at a time. A sentence before the first -DOCSTART-
+    line is a document of its own. A sentence is malformed if a line has more or fewer
+    columns than the others, a word is empty, or a tag is malformed. A malformed
     sentence of a train split is skipped, and in other splits it raises InputError.
     `counts` receives the numbers of skipped sentences, of comments between sentences,
-    and of sentences without a document.
+    and of sentences before the first -DOCSTART- line.
     """
     document: list[NerExample] = []
     in_document = False
@@ -241,7 +243,8 @@ def find_layout(
 
     # The last column of a file with one column has words.
     label = None if label == token else label
-    # A file to predict needs no tags, but another separator would be in its words.
+    # A file to predict needs no tags, but its words must not contain an unknown
+    # separator.
     if label is None and (kind != "test" or _OTHER_SEPARATOR.search(first)):
         raise InputError(
             f"{path} has {_num_columns(width)}, of which column {token} has the words, "
@@ -254,7 +257,8 @@ def find_layout(
         separator, width, token=token, label=None, end=end, encoding=encoding
     )
 
-    # The notation is that of most tags, so all are read, except those of comments.
+    # The most frequent tags decide the notation, so all tags are counted, except in
+    # comments.
     tags: Counter[str] = Counter()
     header = ""
     if label is not None:
@@ -278,10 +282,11 @@ def find_layout(
 
 
 def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
-    """Yields the number and the text of each line; for CSV, the rows with tabs.
+    """Yields the number and the text of each line; a CSV row becomes a line with tabs.
 
-    A sentence starts where a column such as "Sentence #" has another value, which only
-    the first row of a sentence needs; without such a column, after empty lines.
+    An empty line is added before each further sentence of a CSV file. A sentence starts
+    where a column such as "Sentence #" has a new value that is not empty or, without
+    such a column, after empty lines.
     """
     # Some files with the ending .csv have tabs or blanks.
     first = next((line for _, line in tables.lines(path, encoding) if line.strip()), "")
@@ -313,7 +318,7 @@ def _lines(path: str, encoding: str) -> Iterator[tuple[int, str]]:
 
 
 def _index(column: int, width: int) -> int | None:
-    """Returns the index of a column from 0, or None if there is no such column."""
+    """Converts a column number, from the end if negative, to an index; None if out of range."""
     index = column + width if column < 0 else column
     return index if 0 <= index < width else None
 
@@ -328,12 +333,12 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
-    """Yields the sentences of a file, which together contain all of its lines."""
+    """Yields the sentences of a file, which together contain all lines of the file."""
     complete: SentenceLines | None = None
     number = 0
     lines: list[str] = []
     before: list[str] = []
-    # The last line ends the last sentence, and is no line of the file.
+    # The added empty line ends the last sentence.
     for line_number, line in itertools.chain(_lines(path, layout.encoding), [(0, "")]):
         # A comment before the first word is between the sentences.
         if layout.has_word(line) and (lines or not layout.is_comment(line, True)):
@@ -341,7 +346,8 @@ def _sentences(path: str, layout: Layout) -> Iterator[SentenceLines]:
             lines.append(line)
             continue
 
-        # The last sentence is returned later, with the lines after it.
+        # Each sentence is yielded when the next one is complete, because the last
+        # sentence of the file gets the lines after it.
         if lines:
             if complete:
                 yield complete
@@ -387,8 +393,8 @@ def render(example: NerExample, tags: list[str]) -> Iterator[str]:
 
     Each line of the file gives one line. Lines of only white space become empty. The
     mark of a document gets the tag O if it has as many columns as the other lines,
-    because conlleval reads it like them. Comments stay as they are. The given tags have
-    the notation of `schemes`.
+    because conlleval reads it like a word. Comments stay as they are. The given tags
+    have the notation of `schemes`.
     """
     sentence = example.origin
     layout = sentence.layout

@@ -10,7 +10,7 @@ A line has one of two forms:
   read too: the key "label" or "labels" with [start, end, label], and "start_offset" and
   "end_offset"; and those of Label Studio, with "labels": ["PER"].
 
-Each line is a document of its own.
+Each line is a document of its own, so document context adds no other sentences.
 """
 
 import bisect
@@ -44,8 +44,8 @@ PREDICTED = "predicted"
 _LINES_PER_BLOCK = 512
 # The Unicode categories of characters that `FullTokenizer` removes.
 _REMOVED = ("Cc", "Cf")
-# Names of keys in the files of other programs. A label that is no list is that of the
-# whole text.
+# The names of these keys in the files of other programs. Only lists are read: a "label"
+# that is no list is the label of the whole text.
 _OTHER_NAMES = {
     "tokens": ["words"],
     "tags": ["ner_tags"],
@@ -61,7 +61,7 @@ _WordsAndTags = tuple[tuple[str, ...], tuple[str, ...] | None]
 
 @dataclasses.dataclass(frozen=True)
 class JsonSentence:
-    """A line of a file; `spans` locates its words in its text, and is None without a text."""
+    """A line of a file; `spans` has the words' positions in its text, None without a text."""
 
     row: Row
     spans: tuple[Span, ...] | None
@@ -70,7 +70,7 @@ class JsonSentence:
     description = "JSON"  # for the log
 
     def other_tags(self) -> dict[int, list[str]]:
-        """Returns {}: a line has no columns."""
+        """Returns {}, because a JSON line has no columns with other tags."""
         return {}
 
 
@@ -93,7 +93,7 @@ def read_examples(
     A sentence of a train split with a malformed tag, or with another number of tags
     than words, is skipped; all other mistakes raise InputError. Test files need neither
     tags nor entities. The tokenizer splits texts into words. `counts` receives the
-    skipped sentences and the extended entities.
+    numbers of skipped sentences and of entities that are extended to complete words.
     """
     starts_word = is_word_start(tokenizer.vocabulary)
     lines = json_lines(path, encoding)
@@ -143,10 +143,10 @@ def _find_words(
 ) -> list[tuple[Span, ...]]:
     """Returns the spans of the words of each text, in characters.
 
-    A word is a sequence of characters that the tokenizer converts to pieces together.
-    Characters that the tokenizer removes are part of a word if they are inside of it
-    or, as combining marks, directly after it. Other invisible characters at its end are
-    not.
+    A word is a sequence of characters that the tokenizer converts to pieces together. A
+    character that the tokenizer removes is part of a word if it is inside the word, or
+    is a combining mark directly after the word. Other invisible characters after the
+    word are not.
     """
     if not texts:
         return []
@@ -156,7 +156,7 @@ def _find_words(
         for offset in offsets
     )
 
-    # The pieces that start a word, and the place of each text among them.
+    # The indices of the pieces that start a word, and the first of them for each text.
     splits = ids.row_splits.numpy()
     first = np.flatnonzero(starts_word[ids.values.numpy()])
     places: Any = np.searchsorted(first, splits).tolist()
@@ -174,7 +174,7 @@ def _find_words(
 
 
 def _visible_end(text: str, end: int) -> int:
-    """Returns the end of a word without characters that `FullTokenizer` removes."""
+    """Moves the end of a word before the final characters that `FullTokenizer` removes."""
     while text[end - 1] == "\ufffd" or unicodedata.category(text[end - 1]) in _REMOVED:
         end -= 1
     return end
@@ -191,7 +191,7 @@ class _Line:
 
     @property
     def _keys(self) -> str:
-        """The keys that the line has, and those that it needs, for messages."""
+        """Text for messages: the keys that the line has, and the keys that are expected."""
         return f"the keys are {', '.join(self.row) or 'missing'}. {_FORMS}"
 
     def with_tokens(self) -> _WordsAndTags:
@@ -224,7 +224,7 @@ class _Line:
         return tuple(words), tuple(known_tags)
 
     def _list_of_texts(self, key: str) -> list[str] | None:
-        """Returns the value of a key, or None if it is missing or null."""
+        """Returns the list of texts under a key, or None if the key is missing or null."""
         values = _value(self.row, key)
         if values is None:
             return None
@@ -237,7 +237,7 @@ class _Line:
         return values
 
     def with_text(self, spans: tuple[Span, ...], counts: RowCounts) -> _WordsAndTags:
-        """Returns the words and tags of a line with a text; `counts` receives extended entities."""
+        """Returns the words and tags of a line with a text; `counts` counts extended entities."""
         text = self.row["text"]
         words = tuple(text[start:end] for start, end in spans)
         rows = _value(self.row, "entities")
@@ -268,7 +268,7 @@ class _Line:
         return words, tuple(tags)
 
     def _entities(self, text: str, rows: Any) -> Iterator[Entity]:
-        """Yields the entities, with `start` and `end` in characters."""
+        """Yields the entities in the JSON value `rows`, with `start` and `end` in characters."""
         for row in rows if isinstance(rows, list) else [rows]:
             # Label, start and end: with names, or in the order of doccano.
             values: list[Any] = []
@@ -299,7 +299,7 @@ class _Line:
     def _in_words(
         self, entities: Sequence[Entity], spans: Sequence[Span]
     ) -> list[Entity]:
-        """Returns the entities, with `start` and `end` in words; two must not share a word."""
+        """Converts entities to word positions; raises InputError if two of them share a word."""
         starts, ends = [start for start, _ in spans], [end for _, end in spans]
         word_entities: list[Entity] = []
         for entity in entities:

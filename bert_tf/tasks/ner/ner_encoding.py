@@ -1,7 +1,7 @@
 """Converts sentences to the records of the model, one for each window.
 
-A window is [CLS], pieces of the sentence and, with document context, of its neighbors,
-and [SEP].
+A record is [CLS], a window and [SEP]. A window consists of pieces (WordPiece tokens) of
+a sentence and, with document context, of the sentences around it.
 
 Shape letters: N sentences, W words of all sentences, R records, S sequence length, T
 pieces of all documents.
@@ -27,8 +27,8 @@ from bert_tf.tasks.windows import (
 from bert_tf.tokenization import BertTokenizer
 
 SPECIAL_TOKENS = 2  # [CLS] window [SEP]
-# A piece can only be in a window and in this number of windows before and after it:
-# windows overlap by half, and with document context the last one can be twice as long.
+# The numbers of two windows with the same piece differ by at most this: windows overlap
+# by half, and with document context the last one can be twice as long.
 _NEAREST = 4
 SEVERAL_WINDOWS = (
     "sentences in several windows, because they are longer than max_seq_length"
@@ -56,10 +56,11 @@ def encode(
 
     Args:
         max_seq_length: S, at least 3.
-        labels: The tags of `scheme`, in the order of their indices. A tag that is not
-            one of them, or that is not known, has index 0.
+        labels: The tags of `scheme`, in the order of their indices. A tag that is
+            unknown, or not in `labels`, gets the index 0.
 
-    Source: paper, section 5.3 (labels of the first sub-token, document context).
+    Source: the BERT paper, section 5.3 (label of the first sub-token, document
+    context).
     """
     room = max_seq_length - SPECIAL_TOKENS
     texts = _Texts.of(examples, tokenizer, room if document_context else 0)
@@ -92,7 +93,7 @@ def encode(
 
 
 def _label_ids(example: NerExample, index: Mapping[str, int], scheme: str) -> list[int]:
-    """Returns the index of the tag of each word."""
+    """Returns the index in `labels` of the tag of each word; 0 if the tag is not known."""
     if example.tags is None:
         return [0] * len(example.words)
     return [index.get(tag, 0) for tag in convert(example.tags, scheme)]
@@ -100,15 +101,16 @@ def _label_ids(example: NerExample, index: Mapping[str, int], scheme: str) -> li
 
 @dataclasses.dataclass(frozen=True)
 class _Texts:
-    """The concatenated documents of a block in pieces, and the place of each sentence.
+    """The pieces of N sentences' documents, and the place of each sentence there.
 
     Attributes:
         pieces: The pieces. Each word has at least one.
-        word_example: int [W], the sentence of each word.
+        word_example: int [W], the index of the sentence of each word.
         first_piece: int [W], the first piece of each word.
-        start, end: int [N], the first piece of each sentence, and the one after its
-            last.
-        document_start, document_end: int [N], the same for the sentence's document.
+        start, end: int [N], the first piece of each sentence, and the piece after its
+            last piece.
+        document_start, document_end: int [N], the same for the part of the sentence's
+            document that is in `pieces`.
         num_empty_words: The number of words of the sentences that are [UNK] because the
             tokenizer removes all of their characters.
     """
@@ -126,7 +128,7 @@ class _Texts:
     def of(
         cls, examples: Sequence[NerExample], tokenizer: BertTokenizer, reach: int
     ) -> "_Texts":
-        """Tokenizes N sentences, with up to `reach` neighbors on both sides."""
+        """Tokenizes N sentences, with up to `reach` words of their document on both sides."""
         words, places = _words_with_neighbors(examples, reach)
         pieces = tokenize_sequence(words, tokenizer)
         is_empty, pieces = pieces.is_empty(), pieces.fill_empty_words(tokenizer.unk_id)
@@ -158,7 +160,8 @@ def _words_with_neighbors(
     [N, 3], has the indices in the first result of the first word of the sentence, of
     the first word of the part of its document, and of the word after that part.
     """
-    # From the first sentence of a document to the last one: the words, by its id.
+    # For each document, by its id, the range of words from its first sentence to its
+    # last sentence in the block.
     needed: dict[int, tuple[int, int]] = {}
     for example in examples:
         key = id(example.document)
@@ -187,8 +190,8 @@ class _Windows:
     """The windows of all sentences, in the order of the sentences.
 
     Attributes:
-        example: int [R], the sentence.
-        start, end: int [R], the first piece, and the one after the last.
+        example: int [R], the index of the sentence.
+        start, end: int [R], the first piece, and the piece after the last one.
     """
 
     example: np.ndarray
@@ -230,12 +233,12 @@ class _Windows:
 
 
 def _owners(texts: _Texts, windows: _Windows) -> np.ndarray:
-    """Returns the window that labels each word, where its first piece has most context: int [W]."""
+    """Returns for each word the window in which its first piece has most context: int [W]."""
     num_windows = np.bincount(windows.example, minlength=len(texts.start))  # [N]
     first_window = np.cumsum(num_windows) - num_windows
     owner = first_window[texts.word_example]
 
-    # Only sentences with several windows have a choice.
+    # If a sentence has only one window, this window labels all of its words.
     for example in np.flatnonzero(num_windows > 1).tolist():
         own = slice(first_window[example], first_window[example] + num_windows[example])
         starts = windows.start[own]

@@ -18,7 +18,7 @@ from bert_tf.tasks.splits import RowCounts
 
 SKIPPED = "sentences skipped, because a line or a tag is malformed"
 _MAX_TYPES = 20
-# Another column with this number of times the entities is probably that of the tags.
+# A column with this many times the entities of the tag column probably has the tags.
 _SUSPICIOUS_RATIO = 3
 # With this share of numbers among the words, the words are probably in another column.
 _NUMBERED_SHARE = 0.9
@@ -30,7 +30,7 @@ class MalformedSentenceError(InputError):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class NerExample:
-    """A sentence.
+    """A sentence with its tags, and its place in the file and in its document.
 
     Attributes:
         tags: The tag of each word, in the scheme of the file and the notation of
@@ -49,7 +49,7 @@ class NerExample:
 
 
 def join_documents(sentences: Sequence[NerExample]) -> Iterator[NerExample]:
-    """Yields the sentences of a document, which get all its words as `document`."""
+    """Yields the sentences of a document, with all words of the document as `document`."""
     document = tuple(word for sentence in sentences for word in sentence.words)
     first_word = 0
     for sentence in sentences:
@@ -102,9 +102,9 @@ class SplitSummary:
         return IO if notation.is_io else notation.scheme or self.evidence.scheme()
 
     def report(self, path: str, counts: RowCounts) -> None:
-        """Adds to `counts.notes` what was read, and signs of a mistaken column.
+        """Adds to `counts.notes` what was read, and warnings about wrong columns.
 
-        An example is "words: column 0 of 2; tags: column 1: LOC 47, ORG 3".
+        Adds, for example, "words: column 0 of 2; tags: column 1: LOC 47, ORG 3".
         """
         own = self._types[None]
         text = self._origin.description if self._origin else "no words"
@@ -117,7 +117,7 @@ class SplitSummary:
             text += f": {types}; scheme {self.scheme}: {' '.join(written)}"
         counts.notes["read"].append(text)
 
-        # Signs of a mistaken column.
+        # Signs that the column of the words or of the tags is wrong.
         warnings = counts.notes["warnings"]
         if self._are_numbers[True] > _NUMBERED_SHARE * self._are_numbers.total():
             warnings.append(
@@ -125,7 +125,7 @@ class SplitSummary:
                 "has the words, give its index as token_column."
             )
         for column, others in self._types.items():
-            # Without entities, those of all types in another column are of interest.
+            # If the tag column has no entities, all types in the other column count.
             number = sum(others[name] for name in own or others)
             if number >= _SUSPICIOUS_RATIO * max(own.total(), 1):
                 warnings.append(

@@ -1,4 +1,7 @@
-"""Precision, recall and F1 of entities, equal to conlleval's."""
+"""Precision, recall and F1 of entities, with the same results as conlleval.
+
+Correct tags and entities are those of the data set, not right predictions.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +12,7 @@ from bert_tf.tasks.results import Metrics
 
 
 class Scores(NamedTuple):
-    """Scores of entities in percent; a score without a definition is 0."""
+    """Scores of entities in percent; a score whose denominator is 0 is 0."""
 
     precision: float
     recall: float
@@ -17,7 +20,7 @@ class Scores(NamedTuple):
 
 
 def scores(num_common: int, num_predicted: int, num_correct: int) -> Scores:
-    """Returns the scores from the numbers of common, predicted and correct entities."""
+    """Returns the scores; `num_common` counts entities that are both predicted and correct."""
     precision = 100.0 * num_common / num_predicted if num_predicted else 0.0
     recall = 100.0 * num_common / num_correct if num_correct else 0.0
     total = precision + recall
@@ -25,10 +28,11 @@ def scores(num_common: int, num_predicted: int, num_correct: int) -> Scores:
 
 
 class EntityMetrics:
-    """Counts entities; only their different surface forms are held in memory.
+    """Counts entities; holds only their different surface forms (words) in memory.
 
-    A predicted entity is correct if its type, its first and its last word are correct.
-    The attributes `predicted` and `correct` are numbers of entities by type.
+    A predicted entity is right if a correct entity has the same type, first word and
+    last word. The attributes `predicted` and `correct` have the numbers of predicted
+    and of correct entities by type.
 
     Source: conlleval of the CoNLL-2000 shared task; for surface forms, the evaluation
         program of the WNUT-2017 shared task.
@@ -68,11 +72,11 @@ class EntityMetrics:
             )
 
     def results(self) -> Metrics:
-        """Returns the metrics of all sentences, in percent; `accuracy` counts tags.
+        """Returns the metrics in percent; `accuracy` counts words with the right tag.
 
         The names of the scores of surface forms begin with `surface_`. An entity that
         occurs several times, with the same words and type, counts once in them, and is
-        correct if one of its predictions is correct.
+        right if one of its predictions is right.
         """
         overall = self.overall()
         surface = scores(
@@ -92,7 +96,7 @@ class EntityMetrics:
         }
 
     def baseline(self) -> Metrics:
-        """Returns F1 and accuracy, in percent, if each word has the tag O."""
+        """Returns F1 and accuracy, in percent, of predicting the tag O for each word."""
         return {
             "f1": 0.0,
             "accuracy": 100.0 * self._num_outside / max(self.num_words, 1),

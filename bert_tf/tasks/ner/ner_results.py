@@ -1,4 +1,4 @@
-"""The report, the errors and the output files of a split."""
+"""The metrics, the report, the errors and the output files of a split."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -13,11 +13,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class NerResults(TaskResults):
-    """The F1 of entities, and the file of the split with a further column or key.
+    """Computes the F1 of entities; writes the file of the split with predicted tags.
 
-    The model predicts `labels`, in the order of its outputs. The entities that these
-    predictions mark are written in the scheme of the file, without sequences that it
-    forbids. The scores are computed from the written tags.
+    `labels` are the tags that the model predicts, in the order of its outputs. The
+    predicted entities are written as tags in the scheme of the file, without sequences
+    that the scheme forbids. The scores are computed from the written tags.
     """
 
     scores_predictions = True
@@ -38,7 +38,7 @@ class NerResults(TaskResults):
         self._metrics = EntityMetrics()
 
     def decode(self, example: NerExample, outputs: Sequence[Outputs]) -> list[str]:
-        """Returns the tag of each word of a sentence.
+        """Returns the predicted tag of each word, in the scheme of the file.
 
         `outputs` contains `predictions` and `label_ids`, int [S], for each record.
         """
@@ -51,7 +51,7 @@ class NerResults(TaskResults):
         return to_tags(find_entities(tags), len(example.words), self._scheme)
 
     def score(self, example: NerExample, prediction: Sequence[str]) -> None:
-        """Adds a sentence to the metrics; one whose tags are not known is ignored."""
+        """Adds a sentence to the metrics; ignores a sentence whose tags are not known."""
         if example.tags is None:
             return
         self._metrics.add(example.words, example.tags, prediction)
@@ -63,7 +63,7 @@ class NerResults(TaskResults):
     def error(
         self, example: NerExample, prediction: Sequence[str]
     ) -> tuple[int, Row] | None:
-        """Returns the number of wrong and lost entities, and both taggings."""
+        """Returns the number of wrong and missed entities, and a row with both lists of tags."""
         if example.tags is None:
             return None
         errors = set(find_entities(example.tags)) ^ set(find_entities(prediction))
@@ -89,11 +89,11 @@ class NerResults(TaskResults):
         return self._metrics.results()
 
     def baseline(self) -> Metrics:
-        """Returns the metrics of a prediction of the tag O for each word."""
+        """Returns the metrics of predicting the tag O for each word."""
         return self._metrics.baseline()
 
     def undefined(self, metric: str) -> str:
-        """Returns "no entity" if the tags have none: there is no F1 without one."""
+        """Returns "no entity" if the correct tags have no entity, because F1 is then undefined."""
         return "" if self._metrics.correct else "no entity"
 
     def report(self) -> str:
@@ -114,7 +114,7 @@ class NerResults(TaskResults):
         return f"{aligned(rows)}\n\n{super().report()}"
 
     def lines(self, example: NerExample, prediction: list[str]) -> list[str]:
-        """Returns the lines of a sentence, with the predicted tags."""
+        """Returns the lines of a sentence, with the predicted tags added, as one text."""
         return ["".join(f"{line}\n" for line in self._render(example, prediction))]
 
 

@@ -39,8 +39,9 @@ _STEMS = {
     "test": ("test", "testb", "eng.testb"),
 }
 _JSON_ENDINGS = (".jsonl", ".json")
-# Of files in a folder. Files with other endings, such as .csv and .json, may be next to
-# them for other programs, so they are read only if they are given.
+# The endings of the files that are found in `data_dir`. Files with other endings, such
+# as .csv and .json, may be next to them for other programs, so they are read only if
+# they are given.
 _ENDINGS = ("", ".conll", ".txt", ".bio", ".iob", ".iob2", ".bmes", ".tsv", ".jsonl")
 _PREDICTIONS, _JSON_PREDICTIONS = "predictions.conll", "predictions.jsonl"
 FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads them"
@@ -48,7 +49,7 @@ FORBIDDEN = "tags in an order that their scheme forbids, read as conlleval reads
 
 @dataclasses.dataclass(frozen=True)
 class NerFacts(TaskFacts):
-    """The facts of `NerTask`."""
+    """The facts about a `NerTask` that are saved with the weights."""
 
     scheme: str = "iob2"
     document_context: bool = dataclasses.field(default=False, metadata=SETTING)
@@ -58,19 +59,19 @@ class NerFacts(TaskFacts):
 class NerObjective(HeadObjective):
     """The mean cross entropy over the words of a batch that have a label.
 
-    Source: paper, section 5.3: the first sub-token of each word has the label. The
-    other positions ([CLS], [SEP], further sub-tokens, document context and padding) are
-    ignored.
+    Source: the BERT paper, section 5.3: the first sub-token of each word has the label.
+    The other positions ([CLS], [SEP], further sub-tokens, document context and padding)
+    are ignored.
     """
 
     _unit = "words"  # loss and accuracy are means over words
 
     def counts(self, batch: Tensors) -> Tensors:
-        """Returns the number of words with a label; each record has at least one."""
+        """Returns the number of words with a label; each record has at least one such word."""
         return {"words": tf.reduce_sum(_has_label(batch))}
 
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Returns the sum of the losses, and the numerators of the metrics."""
+        """Returns the loss and the numerators of the metrics, each summed over the batch."""
         logits = outputs["logits"]
         has_label = _has_label(batch)
         labels = tf.maximum(batch["label_ids"] - 1, 0)
@@ -92,7 +93,7 @@ class NerObjective(HeadObjective):
         batch: Tensors,
         temperature: float,
     ) -> Any:
-        """Returns the sums of the divergences of the words: float32 [B]."""
+        """Returns for each record the sum of the divergences of its labeled words: float32 [B]."""
         losses = divergence(teacher, outputs["logits"], temperature)
         return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
 
@@ -189,7 +190,7 @@ class NerTask(Task):
 
     @property
     def selection(self) -> tuple[str, ...]:
-        """The columns, and the scheme of the files."""
+        """The settings that select what is read: the columns, and the scheme of the files."""
         return (*map(str, dataclasses.astuple(self.columns)), self.input_scheme)
 
     @property
@@ -212,7 +213,7 @@ class NerTask(Task):
         """Yields the examples of a split; see `tasks.task.Task`.
 
         A sentence of a train split with a malformed line or tag is skipped and counted.
-        In other splits, such a sentence is an error.
+        In other splits, such a sentence raises InputError.
         """
         summary = SplitSummary()
         for example in super().read(split, counts):
@@ -266,7 +267,7 @@ class NerTask(Task):
         )
 
     def as_row(self, example: NerExample) -> Row:
-        """Returns the words and, in the scheme of the model, the tags."""
+        """Returns the words and, if known, the tags in the scheme of the model."""
         row = {"tokens": list(example.words)}
         if example.tags is not None:
             row["tags"] = schemes.convert(example.tags, self.scheme)
@@ -297,7 +298,7 @@ class NerTask(Task):
 
     def make_results(self, split: Split) -> NerResults:
         """Returns the object that computes F1, and writes the predicted tags."""
-        # The scheme of a split is known when it was read.
+        # The scheme of a split is known only after the split was read.
         if split not in self._schemes:
             collections.deque(self.read(split, RowCounts()), maxlen=0)
         is_json = _is_json(split.source.name)
@@ -314,7 +315,7 @@ def _is_json(path: str) -> bool:
 
 
 def _train_labels(task: NerTask, location: DataLocation) -> tuple[str, ...]:
-    """Returns all tags of the scheme of the task for the types in the train split."""
+    """Returns the labels: all tags in `task.scheme` for the entity types of the train split."""
     (split,) = task.splits("train", location)
     counts = RowCounts()
     tags = {tag for example in task.read(split, counts) for tag in example.tags or ()}
@@ -324,7 +325,7 @@ def _train_labels(task: NerTask, location: DataLocation) -> tuple[str, ...]:
         skipped = "".join(
             f" ({number:,} {reason})" for reason, number in counts.items()
         )
-        # With the signs of a mistaken column.
+        # The notes include warnings about wrong columns.
         notes = " ".join([*counts.notes["first"], *counts.notes["warnings"], ""])
         raise InputError(
             f"{split.source.name} has no entities{skipped}, so there is nothing to "

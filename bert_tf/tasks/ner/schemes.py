@@ -23,8 +23,8 @@ from typing import NamedTuple
 from bert_tf.errors import InputError
 
 SCHEMES = ("iob2", "iob1", "iobes")
-DETECT = "detect"  # instead of a scheme: that of the tags in each file
-IO = "io"  # files only: I for all words, so that entities of one type do not touch
+DETECT = "detect"  # instead of a scheme: detect the scheme of each file
+IO = "io"  # files only: I for all words, so adjacent entities of one type are one
 OUTSIDE = "O"
 UNNAMED = "ENTITY"  # the type of the entities of a file whose tags have no types
 _PREFIXES = {"iob2": "BI", "iob1": "BI", "iobes": "BIES", IO: "I"}
@@ -48,8 +48,9 @@ _FORMS = [
 ]
 # The letters of IOB2 and IOBES, BILOU, BMES, and BMEWO.
 _LETTERS_OF_SCHEMES = ("BIES", "BILU", "BMES", "BMEW")
-# A tag of the scheme IO. Numbers may be the indices of tags whose names are in another
-# file, and one letter before a hyphen may be an unknown prefix.
+# Matches a tag of the scheme IO. It does not match numbers, which may be the indices of
+# tags whose names are in another file, nor one letter before a hyphen, which may be an
+# unknown prefix.
 TYPE = re.compile(r"(?!.[-_])[\w./-]*[^\W\d_][\w./-]*")
 
 
@@ -104,8 +105,8 @@ def find_entities(tags: Iterable[str]) -> list[Entity]:
 def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
     """Returns the tags of a sentence of `length` words.
 
-    The entities are in their order, and do not overlap. The scheme is one of `SCHEMES`,
-    or `IO`, in which entities of one type that touch become one entity.
+    The entities are in the order of the sentence, and do not overlap. The scheme is one
+    of `SCHEMES`, or `IO`, in which adjacent entities of one type become one entity.
     """
     tags = [OUTSIDE] * length
     previous = Entity("", 0, 0)
@@ -125,7 +126,7 @@ def to_tags(entities: Iterable[Entity], length: int, scheme: str) -> list[str]:
 
 
 def convert(tags: Sequence[str], scheme: str) -> list[str]:
-    """Returns the tags of the same entities in a scheme."""
+    """Returns tags in `scheme` for the entities that the given tags mark."""
     return to_tags(find_entities(tags), len(tags), scheme)
 
 
@@ -134,10 +135,10 @@ class Notation:
     """The way in which a file writes its tags.
 
     Attributes:
-        heads: By prefix, the text before the type: {"B": "B-"}, or "b_" in a file with
-            b_PER. It is "" without prefixes (the scheme IO), where successive words of
-            one type are an entity, and "B" without types, where the type is `UNNAMED`.
-            In a file with PER-B, it is the text after the type, "-B".
+        heads: The text that the file writes for each prefix, before or after the type:
+            for "B", it is "B-" in a file with B-PER, "b_" with b_PER, and "-B" with
+            PER-B. It is "" in the scheme IO, which has no prefixes, and "B" if the tags
+            have no types; all entities then have the type `UNNAMED`.
         scheme: The scheme whose prefixes are accepted; None accepts all schemes.
         form: Matches a tag, with the groups `head` and `type`.
     """
@@ -151,12 +152,12 @@ class Notation:
     def of(
         cls, tags: Counter[str], scheme: str | None, types: Collection[str]
     ) -> "Notation":
-        """Returns how a file writes its tags, or most of them.
+        """Returns the notation that a file uses for most of its tags.
 
         `tags` has the number of words with each tag of the file, and `types` has the
         types of the entities of the model, if they are known.
         """
-        # From rare to frequent: the last one decides.
+        # From rare to frequent tags: below, the last one decides.
         inside = [
             tag for tag, _ in reversed(tags.most_common()) if tag not in _OUTSIDE_TAGS
         ]
@@ -166,8 +167,8 @@ class Notation:
         is_bare = len(matches) == len(inside)
         outside = max(_OUTSIDE_TAGS, key=tags.__getitem__)
 
-        # A column in which no word is outside of entities may have something else than
-        # tags.
+        # The scheme IO, if some words have the tag O. A column without O may have
+        # something else than tags.
         if not typed and not is_bare and tags[outside]:
             return cls(dict.fromkeys("BIES", ""), outside, scheme)
 
@@ -209,14 +210,14 @@ class Notation:
         head = self.heads[prefix]
         if len(head) == 1:
             return head if entity_type == UNNAMED else f"{head}-{entity_type}"
-        # Without a prefix, both orders are equal.
+        # If the head is "", both orders give the same text.
         return entity_type + head if head[:1] in "-_." else head + entity_type
 
 
 def _is_form(
     form: re.Pattern[str], tags: Sequence[str], types: Collection[str]
 ) -> bool:
-    """Returns whether a file has tags of a form.
+    """Returns whether a file writes its tags in a form, such as PER-B.
 
     All tags must match the form, with the letters of one scheme. At least one type must
     be in `types` or, if `types` is empty, occur in the first and in further words of
@@ -281,8 +282,8 @@ class SchemeEvidence:
 
     The scheme is the one that the fewest tags violate; of equal numbers, the first of
     `SCHEMES`. In IOB1, a B is permitted only directly after an entity of the same type,
-    and in IOB2, an I only after a B or I of the same type. Both have no E and no S. A
-    file with a few malformed sentences is thus detected correctly.
+    and in IOB2, an I only after a B or I of the same type. Both have no E and no S. The
+    scheme of a file with a few malformed sentences is thus detected correctly.
     """
 
     def __init__(self) -> None:

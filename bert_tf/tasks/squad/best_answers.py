@@ -33,7 +33,7 @@ _NO_NULL_SCORE = 1000000.0
 @documented
 @dataclasses.dataclass(frozen=True)
 class AnswerSettings:
-    """The settings that determine the answers.
+    """The settings that determine how answers are found and scored.
 
     Raises:
         InputError: A value is out of range.
@@ -78,7 +78,7 @@ class AnswerSettings:
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """One answer of an n-best list. Its score is the sum of both logits."""
+    """An answer in an n-best list, with the logits of its first and last token."""
 
     text: str
     start_logit: float
@@ -86,7 +86,7 @@ class Answer:
 
     @property
     def score(self) -> float:
-        """The sum of the logits."""
+        """The sum of both logits."""
         return self.start_logit + self.end_logit
 
 
@@ -108,11 +108,11 @@ class BestAnswers:
 
     @property
     def best_text(self) -> str:
-        """The best answer other than ""; "" if there is no other answer."""
+        """The best answer other than ""; "" if there is none."""
         return next((answer.text for answer in self.answers if answer.text), "")
 
     def predicted(self, settings: AnswerSettings) -> str:
-        """Returns the answer of `predictions.json`."""
+        """Returns the final answer, as in `predictions.json`; "" for no answer."""
         if not settings.version_2_with_negative:
             return self.answers[0].text
         is_null = self.null_score_diff > settings.null_score_diff_threshold
@@ -137,7 +137,7 @@ class Context:
         return [b" ".join(row).decode() for row in rows]
 
     def text(self, first: int, last: int) -> str:
-        """Returns the original text of the pieces from `first` to `last`."""
+        """Returns the original text of the pieces from `first` to `last` (inclusive)."""
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
         tokens = self._tokens[first : last + 1]
         joined = " ".join(tokens).replace(" ##", "").replace("##", "")
@@ -175,7 +175,7 @@ class AnswerFinder:
     def candidates(
         self, example: SquadExample, outputs: Sequence[Outputs]
     ) -> np.ndarray:
-        """Returns all possible answers to a question: `_SPAN` [N], in the order of the windows."""
+        """Returns all possible answers in the order of the windows: an array [N] of `_SPAN`."""
         context = self._context(example)
         all_spans: list[np.ndarray] = [np.zeros(0, _SPAN)]
         if outputs:
@@ -201,7 +201,7 @@ class AnswerFinder:
         return np.concatenate(all_spans)
 
     def _context(self, example: SquadExample) -> Context:
-        """Returns the context of an example; successive examples share it."""
+        """Returns the context of an example; successive examples with the same words share it."""
         if self._last is None or self._last.words is not example.words:
             self._last = Context(example.words, self.tokenizer)
         return self._last
@@ -209,7 +209,7 @@ class AnswerFinder:
     def _answers(
         self, example: SquadExample, null: Answer, outputs: Sequence[Outputs]
     ) -> Iterator[Answer]:
-        """Yields the answers by descending score, and equal scores in the order of `candidates`."""
+        """Yields the answers by descending score; equal scores keep the order of `candidates`."""
         context = self._context(example)
         spans = self.candidates(example, outputs)
         scores = spans["start_logit"] + spans["end_logit"]
@@ -238,7 +238,7 @@ _SPAN = np.dtype(
 
 
 def _null_answer(outputs: Sequence[Outputs]) -> tuple[Answer, float]:
-    """Returns the answer "" with the lowest score of all windows, and this score."""
+    """Returns the answer "" of the window with the lowest score at [CLS], and this score."""
     null, lowest = Answer("", 0.0, 0.0), _NO_NULL_SCORE
     for output in outputs:
         start_logit, end_logit = output["start_logits"][0], output["end_logits"][0]
@@ -255,9 +255,9 @@ def _candidates(
     has_max_context: np.ndarray,
     settings: AnswerSettings,
 ) -> np.ndarray:
-    """Returns the possible answers in a window, by descending start and end logit.
+    """Returns the possible answers in a window, by descending start, then end logit.
 
-    The pieces of the result are counted from the start of the window.
+    The piece indices in the result are counted from the start of the window.
 
     Args:
         offset: Position of the first piece of the context in the sequence.
@@ -287,7 +287,7 @@ def _candidates(
 
 
 def _largest(values: np.ndarray, count: int) -> np.ndarray:
-    """Returns the positions of the `count` largest values; of equal values, the first first."""
+    """Returns the positions of the `count` largest values; equal values keep their order."""
     return np.argsort(-values, kind="stable")[:count]
 
 
@@ -304,7 +304,7 @@ def _distinct(answers: Iterator[Answer], count: int) -> list[Answer]:
 def _with_probabilities(
     answers: list[Answer], null: Answer, null_score: float, settings: AnswerSettings
 ) -> BestAnswers:
-    """Completes the n-best list, and computes the probabilities."""
+    """Builds the n-best list with probabilities; in version 2.0, adds a missing `null`."""
     difference = 0.0
     if settings.version_2_with_negative:
         if all(answer.text for answer in answers):
@@ -337,10 +337,10 @@ def final_text(predicted: str, original: str, normalized: str) -> str:
     """Returns the part of the original text that a span of tokens comes from.
 
     For example, the tokens "steve smith" of the original text "Steve Smith's" give
-    "Steve Smith". Characters are aligned without spaces. The whole original text is
-    returned if the predicted text is not in `normalized`, or if both texts differ in
-    their number of characters. `normalized` consists of the words of `original` after
-    `BertTokenizer.words`, joined by spaces.
+    "Steve Smith". Characters are aligned without spaces. Returns the complete original
+    text if `predicted` is not in `normalized`, or if `original` and `normalized` differ
+    in their number of characters without spaces. `normalized` consists of the words of
+    `original` after `BertTokenizer.words`, joined by spaces.
 
     Source: google-research/bert `run_squad.get_final_text`.
     """
@@ -358,7 +358,7 @@ def final_text(predicted: str, original: str, normalized: str) -> str:
 
 
 def _position(text: str, number: int) -> int:
-    """Returns the position in a text of its character `number`, counted without spaces."""
+    """Converts an index that does not count spaces to an index in the text, which has spaces."""
     start = 0
     for word in text.split(" "):
         if number < len(word):

@@ -28,11 +28,11 @@ def average(
     data_file: str | None = None,
     limit: int = 0,
 ) -> Metrics:
-    """Writes the files of `SquadResults` for the mean probabilities of several runs.
+    """Writes the files of `SquadResults`, with the mean probabilities of several runs.
 
-    An answer that is not in the n-best list of a run has the probability 0 there. Each
-    logit of the written n-best list is half the logarithm of the probability. Returns
-    the official metrics with names `eval_...`; {} if no correct answers are given.
+    An answer that is not in the n-best list of a run has the probability 0 in this run.
+    Each logit of the written n-best list is half the logarithm of the probability.
+    Returns the official metrics with names `eval_...`; {} without correct answers.
 
     Args:
         paths: Files `nbest_predictions.json`, with answers to the same questions.
@@ -42,7 +42,7 @@ def average(
     Raises:
         InputError: A file is malformed, or the files differ in their questions.
 
-    Source: paper, section 4.2 (the ensemble).
+    Source: the BERT paper, section 4.2 (the ensemble).
     """
     runs = [_read(path, settings.version_2_with_negative) for path in paths]
     for path, run in zip(paths, runs, strict=True):
@@ -56,7 +56,7 @@ def average(
         check_is_not_input(source, folder, OUTPUTS)
     examples = _questions(data_file, settings, runs[0], limit)
 
-    # Files of another version or of other questions do not stay.
+    # Earlier files, which may be for another version or other questions, are removed.
     files.make_folder(folder)
     for name in OUTPUTS:
         files.remove(os.path.join(folder, name))
@@ -79,7 +79,7 @@ def average(
 
 
 def _read(path: str, version_2_with_negative: bool) -> dict[str, list[Row]]:
-    """Reads an n-best file; only with `version_2_with_negative` may it have empty answers."""
+    """Reads an n-best file; empty answers need `version_2_with_negative`, else raise InputError."""
     contents = json_files.read(path)
     lists = contents.values()
     if not lists or not all(isinstance(answers, list) and answers for answers in lists):
@@ -125,7 +125,7 @@ def _questions(
 
 
 def _mean(runs: Sequence[list[Row]], settings: AnswerSettings) -> BestAnswers:
-    """Returns the n-best list of a question, from its lists in several runs."""
+    """Returns the n-best list of a question by mean probability, from its lists in several runs."""
     totals: collections.Counter[str] = collections.Counter()
     for run in runs:
         for answer in run:

@@ -24,7 +24,7 @@ SPECIAL_TOKENS = 3  # [CLS] question [SEP] window [SEP]
 @documented
 @dataclasses.dataclass(frozen=True)
 class WindowSettings:
-    """The settings that determine the windows.
+    """The settings that determine the windows of contexts, and the length of questions.
 
     Raises:
         InputError: A value is out of range.
@@ -53,8 +53,8 @@ def encode(
 ) -> Encoded:
     """Converts N examples to R records of `record_format.SPAN`, without `unique_ids`.
 
-    `max_seq_length` (S) must be greater than `settings.max_query_length + 3`. The
-    truncated questions are counted.
+    `max_seq_length` (S) must be greater than `settings.max_query_length + 3`.
+    `Encoded.counts` has the number of truncated questions.
 
     Source: google-research/bert `run_squad.convert_examples_to_features`.
     """
@@ -106,7 +106,7 @@ def encode(
 
 
 def _token_ids(texts: list[str], tokenizer: "BertTokenizer") -> list[np.ndarray]:
-    """Returns the ids of each text."""
+    """Returns the token ids of each text."""
     if not texts:
         return []
     tokenized = tokenizer.tokenize(texts)
@@ -116,7 +116,7 @@ def _token_ids(texts: list[str], tokenizer: "BertTokenizer") -> list[np.ndarray]
 def _tokenize_questions(
     examples: Sequence[SquadExample], tokenizer: "BertTokenizer", max_query_length: int
 ) -> tuple[list[np.ndarray], int]:
-    """Returns the ids of each question, and the number of truncated questions."""
+    """Returns the token ids of each question, and the number of truncated questions."""
     rows = _token_ids([example.question for example in examples], tokenizer)
     is_cut = sum(len(row) > max_query_length for row in rows)
     return [row[:max_query_length] for row in rows], is_cut
@@ -156,7 +156,8 @@ def _answer_pieces(
         result[number] = _narrowed(
             context.ids, start, end=end, answer=answer, stated=expected_start
         )
-        # The equal pieces are somewhere else if the answer starts inside of a word.
+        # If the answer starts inside a word, equal pieces may be found at a wrong
+        # place.
         if result[number] not in (
             (start, end - 1),
             (expected_start, expected_start + len(answer) - 1),
@@ -173,7 +174,7 @@ def _covering(
     """Returns the indices of the pieces in `ids` that have characters of the answer.
 
     `ids` are the pieces of the words that contain the answer. The result is empty if
-    another text is at the position that the data set states.
+    the context has another text at the position that the data set states.
     """
     (answer,) = example.answers or ("",)
     before = example.before_answer
@@ -193,9 +194,9 @@ def _narrowed(
 
     For example, the answer "1895" is a part of the word "(1895-1943)". The span from
     `start` to `end` (exclusive) stays as it is if it does not contain the pieces
-    `answer`. If it contains them several times, those nearest to the piece `stated` are
-    chosen, which is at the position that the data set states; google-research/bert
-    chooses the first ones.
+    `answer`. If it contains them several times, the occurrence nearest to the piece
+    `stated` is chosen, at which the answer starts according to the data set.
+    google-research/bert chooses the first occurrence.
 
     Source: google-research/bert `run_squad._improve_answer_span`.
     """

@@ -15,8 +15,8 @@ from bert_tf.tasks.splits import RowCounts
 # space.
 _WORD = re.compile("[^ \t\r\n\u202f]+")
 SKIPPED = "questions skipped, because their answers are not in the context"
-# Files of other programs have numbers as ids and answers, and texts as numbers and
-# truth values.
+# Files of other programs have numbers instead of texts as ids and answers, and texts
+# instead of numbers and truth values.
 _TEXT = json_files.Rule("a text or a number", (str, float))
 _LIST = json_files.Rule("a list", (list,))
 _POSITION = json_files.Rule("a whole number", (int,))
@@ -61,8 +61,8 @@ def read_examples(
     """Yields the examples of a JSON file of SQuAD, which may be compressed (`.gz`).
 
     A training example has one answer or, with `version_2_with_negative`, is marked as
-    impossible. It is skipped, and added to `counts`, if its answer is not in the
-    context at the stated position.
+    impossible. If its answer is not in the context at the stated position, the example
+    is skipped and counted in `counts`.
 
     Raises:
         InputError: The file is malformed, two questions have the same id, or a training
@@ -135,7 +135,7 @@ def _read(path: str) -> str:
 
 
 def _get(item: Any, key: str, where: str, rule: json_files.Rule) -> Any:
-    """Returns the value of a key; raises InputError if it is missing or breaks the rule."""
+    """Returns the value of a key; raises InputError if it is missing or does not match `rule`."""
     if not isinstance(item, dict) or key not in item:
         raise InputError(
             f"{where} has no key {key!r}. Received: "
@@ -163,7 +163,7 @@ class _Question:
         return bool(_get({key: truth}, key, self.where, json_files.TRUTH))
 
     def answers(self) -> tuple[str, ...] | None:
-        """Returns the correct answers; () if impossible, None if not known."""
+        """Returns the correct answers; () if the question has no answer, None if not known."""
         is_stated = self._item.get("answers") is not None
         answers = _get(self._item, "answers", self.where, _LIST) if is_stated else ()
         texts = tuple(
@@ -174,7 +174,7 @@ class _Question:
         return texts if texts or is_known else None
 
     def only_answer(self) -> tuple[str, int]:
-        """Returns the text and position of the answer; raises InputError unless there is one."""
+        """Returns the text and position of the one answer; raises InputError for another number."""
         answers = _get(self._item, "answers", self.where, _LIST)
         if len(answers) != 1:
             remedy = "Give a train file in which each question has one answer."
@@ -200,10 +200,10 @@ class _Question:
 def _answer_words(
     answer: tuple[str, int], context: str, words: tuple[str, ...], starts: list[int]
 ) -> tuple[int, int] | None:
-    """Returns the first and last word of an answer; None if its text is not there.
+    """Returns the first and last word of an answer; None if it is not at its position.
 
-    `answer` is the text and its position, and `starts` contains the position of each
-    word; positions are in characters.
+    `answer` is the text and its position in the context, and `starts` contains the
+    position of each word; positions are in characters.
     """
     text, offset = answer
     if not words or not text or offset < 0 or offset + len(text) > len(context):

@@ -40,12 +40,12 @@ def _characters(text: str) -> Sequence[str]:
     return "".join(text.lower().translate(_KOREAN_PUNCTUATION).split())
 
 
-# The units of which F1 counts those that a prediction and an answer have in common.
+# Functions that split a text into the units that F1 compares.
 UNITS = {"words": _words, "characters": _characters}
 
 
 def f1(prediction: str, answer: str, by: str = "words") -> float:
-    """Returns the F1 of the units of a prediction, in [0, 1]; 0.0 without common units.
+    """Returns the F1 of a prediction, in [0, 1]; 0.0 if it has no unit of the answer.
 
     `by` is a key of `UNITS`.
 
@@ -60,16 +60,16 @@ def f1(prediction: str, answer: str, by: str = "words") -> float:
 
 
 def f1_with_negative(prediction: str, answer: str, by: str = "words") -> float:
-    """Returns `f1`, but 1.0 for two texts without units, because they are equal.
+    """Returns `f1`, but 1.0 if neither text has a unit, because they are then equal.
 
     Source: `compute_f1` of the official script for version 2.0.
     """
-    # The blank keeps units of both texts apart.
+    # The blank separates the last word of one text from the first word of the other.
     return f1(prediction, answer, by) or float(not UNITS[by](f"{prediction} {answer}"))
 
 
 def correct_answers(answers: Sequence[str]) -> list[str]:
-    """Returns the answers of version 2.0: those that contain a word, or [""]."""
+    """Returns the answers that are not empty after `normalize`; [""] if there are none."""
     return [answer for answer in answers if normalize(answer)] or [""]
 
 
@@ -81,8 +81,8 @@ def best_threshold(
 ) -> tuple[float, float]:
     """Returns the best mean score, in percent, and the threshold that gives it.
 
-    A question is answered by its best answer other than "" if its `null_diffs` is at
-    most the threshold. As in the official script, the threshold is 0.0 if "" is the
+    The prediction is the best answer other than "" if `null_diffs` is at most the
+    threshold, else "". As in the official script, the threshold is 0.0 if "" is the
     best prediction for all questions.
 
     Args:

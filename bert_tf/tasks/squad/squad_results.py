@@ -1,4 +1,4 @@
-"""`SquadResults`: the metrics and the output files of a split."""
+"""`SquadResults`: the metrics and the output files of a split of SQuAD."""
 
 import json
 import logging
@@ -24,7 +24,7 @@ _LONGEST_MEAN_WORD = 15
 
 
 class AnswerMetrics:
-    """Collects EM and F1 over questions, in percent, like the official scripts."""
+    """Computes exact match (EM) and F1 in percent, as the official scripts do."""
 
     def __init__(self, settings: AnswerSettings) -> None:
         self._settings = settings
@@ -51,7 +51,7 @@ class AnswerMetrics:
         self._rows.append(row)
 
     def em_and_f1(self, example: SquadExample, text: str) -> list[float]:
-        """Returns EM and F1, from 0 to 1, of a question with known answers."""
+        """Returns EM and F1, from 0 to 1, of the answer `text` to a question with known answers."""
         correct, f1 = list(example.answers or ()), squad_metrics.f1
         if self._settings.version_2_with_negative:
             correct = squad_metrics.correct_answers(correct)
@@ -84,13 +84,13 @@ class AnswerMetrics:
         best_em, best_f1, null_diffs, has_text, has_answer = others
         results = {"exact": _percent(em), "f1": _percent(f1)}
 
-        # Those of questions with and without answers.
+        # The metrics of questions with and without answers.
         for name, chosen in (("HasAns", has_answer == 1), ("NoAns", has_answer == 0)):
             if chosen.any():
                 results[f"{name}_exact"] = _percent(em[chosen])
                 results[f"{name}_f1"] = _percent(f1[chosen])
 
-        # Those of the best threshold.
+        # The metrics with the best threshold, and this threshold.
         for name, scores in (("exact", best_em), ("f1", best_f1)):
             score, threshold = squad_metrics.best_threshold(
                 scores, null_diffs, has_answer == 1, has_text == 1
@@ -100,17 +100,18 @@ class AnswerMetrics:
         return results
 
     def baseline(self) -> Metrics:
-        """Returns the metrics if no question is answered; {} in version 1.1."""
+        """Returns the metrics of answering no question; {} in version 1.1."""
         if not self._settings.version_2_with_negative or not self._rows:
             return {}
         share = _percent(np.array([not has_answer for *_, has_answer in self._rows]))
         return {"exact": share, "f1": share}
 
     def best_f1_threshold(self) -> tuple[float, float] | None:
-        """Returns the best F1 and threshold; None in version 1.1 or without answers.
+        """Returns the best F1 over all thresholds, and its threshold.
 
-        `best_f1_thresh` of the official script is 0.0 if it is best to answer no
-        question. This method then returns a number below all null score differences.
+        Returns None in version 1.1, or if no correct answers are known. If it is best
+        to answer no question, the threshold is a number below all null score
+        differences; `best_f1_thresh` of the official script is then 0.0.
         """
         if not self._settings.version_2_with_negative or not self._rows:
             return None
@@ -123,7 +124,7 @@ class AnswerMetrics:
 
 
 def _percent(values: np.ndarray) -> float:
-    # The order of the official scripts, so that the bits are equal.
+    # Adds in the order of the official scripts, so that the results have the same bits.
     total = 0.0
     for value in values.tolist():
         total += value
@@ -131,7 +132,7 @@ def _percent(values: np.ndarray) -> float:
 
 
 class SquadResults(TaskResults):
-    """The official metrics of the answers, and the files of the released program.
+    """Computes the official metrics, and writes the files of google-research/bert.
 
     With `version_2_with_negative`, `squad_threshold.json` contains the threshold with
     the best F1; it is written if the correct answers are known. `finder` may be None if
@@ -173,7 +174,7 @@ class SquadResults(TaskResults):
     def error(
         self, example: SquadExample, prediction: BestAnswers
     ) -> tuple[tuple[float, float], Row] | None:
-        """Returns the lack of F1 and the probability of a wrong answer, and its row."""
+        """Returns how bad an answer without exact match is (-F1, probability), and its row."""
         predicted = prediction.predicted(self._settings)
         if example.answers is None:
             return None
@@ -200,7 +201,7 @@ class SquadResults(TaskResults):
         return self._metrics.results()
 
     def baseline(self) -> Metrics:
-        """Returns the metrics if no question is answered; {} in version 1.1."""
+        """Returns the metrics of answering no question; {} in version 1.1."""
         return self._metrics.baseline()
 
     def lines(self, example: SquadExample, prediction: BestAnswers) -> list[str]:
@@ -225,11 +226,11 @@ class SquadResults(TaskResults):
         return [start + item[1 : -len("\n}")] for item in items]
 
     def end_of_files(self) -> str:
-        """Returns the end of the JSON objects."""
+        """Returns the end of the JSON object in each file."""
         return "{}\n" if self._start == "{" else "\n}\n"
 
     def complete(self, folder: str) -> None:
-        """Writes the best threshold of version 2.0, if answers are known."""
+        """Writes the best threshold of version 2.0, if correct answers are known."""
         if best := self._metrics.best_f1_threshold():
             f1, threshold = best
             values = {"null_score_diff_threshold": threshold, "f1": f1}

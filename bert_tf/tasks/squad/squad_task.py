@@ -36,7 +36,7 @@ _PADDING_LOGIT = -1e9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SquadFacts(TaskFacts):
-    """The facts of `SquadTask`: the fields of `WindowSettings` and `AnswerSettings`."""
+    """The facts about a `SquadTask` that are saved with the weights: its settings and head."""
 
     doc_stride: int = dataclasses.field(metadata=SETTING)
     max_query_length: int = dataclasses.field(metadata=SETTING)
@@ -69,7 +69,7 @@ class SquadObjective(HeadObjective):
         self.full_length = padding_as_released
 
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
-        """Returns the sum of the losses, and the numerators of the metrics."""
+        """Returns the loss and the numerators of the metrics, each summed over the batch."""
         sums = {"loss": 0.0}
         for name in ("start", "end"):
             logits, positions = outputs[f"{name}_logits"], batch[f"{name}_positions"]
@@ -96,7 +96,7 @@ class SquadObjective(HeadObjective):
         batch: Tensors,
         temperature: float,
     ) -> Any:
-        """Returns the mean divergences of start and end: float32 [B].
+        """Returns the mean of the start and end divergences per record: float32 [B].
 
         Padding positions are never classes, because the teacher's logits there are not
         cached.
@@ -109,7 +109,7 @@ class SquadObjective(HeadObjective):
         return tf.reduce_mean(divergence(teacher_logits, own, temperature), axis=-1)
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
-        """Returns the shares of correct first and last positions."""
+        """Returns the shares of records with correct first and with correct last positions."""
         return {
             f"{name}_accuracy": sums[f"{name}_correct"] / counts["examples"]
             for name in ("start", "end")
@@ -137,7 +137,7 @@ class SquadTask(Task):
         windows: The settings of the windows.
         answers: The settings of the answers.
         requires_answers: Whether each question of the dev split must have answers, for
-            metrics. `prepare` sets it if the run evaluates.
+            metrics. `prepare` sets it to True if the run evaluates.
         head: The layers between the encoder and the output layer.
 
     Raises:
@@ -196,7 +196,7 @@ class SquadTask(Task):
         """Yields the examples of a split; see `tasks.task.Task`.
 
         Training examples are in the random order of google-research/bert. The batches
-        of a run have an order of their own.
+        of each epoch are shuffled again.
         """
         examples = super().read(split, counts)
         if split.kind != "train":

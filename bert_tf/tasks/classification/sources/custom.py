@@ -34,7 +34,7 @@ _MAX_LABELS = 10_000
 @documented
 @dataclasses.dataclass(frozen=True)
 class TextColumns:
-    """The columns of the user's data.
+    """The names of the columns with the texts and the labels in the user's data.
 
     Raises:
         InputError: Two columns have the same name.
@@ -75,7 +75,7 @@ class TextColumns:
 
     @property
     def names(self) -> tuple[str, str | None, str]:
-        """The names of the columns."""
+        """The columns of the first text, of the second text or None, and of the label."""
         return self.text_a, self.text_b, self.label
 
 
@@ -83,7 +83,7 @@ class TextColumns:
 class CustomReader(SplitReader):
     """Reads files with named columns, or a data set of tensorflow-datasets.
 
-    If `labels` is None, `prepare` reads the labels.
+    If `labels` is None, `prepare` takes them from the trained model or the data.
     """
 
     columns: TextColumns
@@ -97,7 +97,8 @@ class CustomReader(SplitReader):
         if self.labels is not None:
             return task
 
-        # Of a trained model, of the columns, or of the train split.
+        # The labels of a trained model, several label columns, or the labels of the
+        # train split.
         labels = inputs.trained.get("labels")
         if labels is None:
             labels = self._label_columns
@@ -117,7 +118,7 @@ class CustomReader(SplitReader):
         return tuple(label.split(",")) if self.task_type == "multi_label" else (label,)
 
     def _labels_of_train_split(self, location: DataLocation) -> list[str]:
-        """Returns the labels of the train split, `in_order`.
+        """Returns the labels of the train split, sorted by `in_order`.
 
         With `eval_fraction` or `test_fraction`, all rows of the train file count. If a
         data set of tensorflow-datasets has names for its labels, the result has these
@@ -209,7 +210,7 @@ class CustomReader(SplitReader):
 
 
 def _with_one_label(row: Sequence[Any], labels: Sequence[str]) -> list[Any]:
-    """Replaces the values of the label columns by a dict, or by None if all are missing."""
+    """Replaces a row's label columns by one value: a dict, or None if all are missing."""
     end = 2 + len(labels)
     values = row[2:end]
     is_known = values != [None] * len(labels)
@@ -230,16 +231,16 @@ def custom_task(
     """Creates a task for the user's own data.
 
     Args:
-        columns: The columns.
+        columns: The names of the columns with the texts and the labels.
         task_type: "classification" (one label), "regression" (a score) or "multi_label"
             (any number of labels).
-        labels: All labels, in the order of the outputs, or None for those of the
-            trained model or of the train split, which are sorted (whole numbers by
-            their size) unless a model that the run starts from has the same labels.
-            Blanks at both ends are removed. Regression has no labels.
+        labels: All labels, in the order of the outputs. Blanks at both ends are
+            removed. None takes the labels of the trained model or, sorted (whole
+            numbers by size), of the train split; if the run starts from a model with
+            these labels, its order is kept. Regression has no labels.
         threshold: Probability in (0, 1) from which a label is predicted, for
             "multi_label".
-        long_texts: The reading of texts that are longer than the model. Default:
+        long_texts: The settings for texts that are longer than a sequence. Default:
             truncation.
 
     Raises:
@@ -273,7 +274,7 @@ def custom_task(
 
 
 def _check_labels(labels: Sequence[str], task_type: str) -> None:
-    """Checks the number of labels, and that they differ and are not empty."""
+    """Raises InputError if there are too few labels, or a label is empty, repeated or invalid."""
     if "" in labels:
         raise InputError(
             f"labels has an empty label. Received: {','.join(labels)!r}. Separate "

@@ -58,14 +58,14 @@ class GlueReader(SplitReader):
 
     Attributes:
         folder: The folder of the task in the official archive, such as "SST-2".
-        layouts: The names of the columns: the sentence, or the first one of a pair; the
-            second sentence of a pair, or None; the label or the score. The first layout
-            whose first name is in the header line is used.
+        layouts: Tuples with the names of three columns: the sentence, or the first
+            sentence of a pair; the second sentence of a pair, or None; the label or the
+            score. The first layout whose first name is in the header line is used.
         labels: The labels; () for scores in [0, 5].
         files: For each kind of split, for each suffix, the file names to look for in
             `data_dir` and in its subfolder `folder`.
         skips_short_rows: Whether train and dev rows with too few fields are skipped and
-            counted. Short test rows are always errors, because the numbers in a
+            counted. Short test rows always raise InputError, because the numbers in a
             submission file count all rows.
         header: The names of the columns of files without a header line; None if all
             files have one.
@@ -83,7 +83,7 @@ class GlueReader(SplitReader):
     def prepare(
         self, task: ClassificationTask, inputs: TaskInputs
     ) -> ClassificationTask:
-        """Returns the task; it reads tensorflow-datasets if the location is a data set of it."""
+        """Returns the task, which reads tensorflow-datasets if the location has a `tfds_name`."""
         location = inputs.location
         return (
             tfds_reader.read_from_tfds(task, location) if location.tfds_name else task
@@ -121,7 +121,8 @@ class GlueReader(SplitReader):
         columns = next(
             (layout for layout in self.layouts if layout[0] in first), self.layouts[0]
         )
-        # The file has a line of names, or its own form without one.
+        # `header` is not for files with a header line, nor for test files with fewer
+        # columns.
         if header and (columns[0] in first or (is_test and len(first) < len(header))):
             header = None
 
@@ -157,7 +158,7 @@ def released_rows(
 
     If a column is None, or an `optional` column is missing, its value is None. Rows
     that lack another value are skipped and counted in `counts`; without `counts`, they
-    are errors. `header` has the names of the columns of a file without a header line.
+    raise InputError. `header` names the columns of a file without a header line.
     """
     required = [name for name in columns if name is not None and name not in optional]
     remedy = (
@@ -216,7 +217,7 @@ def _task(
 ) -> ClassificationTask:
     """Builds a task whose name is the name of the folder in lower case.
 
-    The last one of accuracy and `metric_names` selects the best weights.
+    The last of `metric_names` selects the best weights; without any, accuracy does.
     """
     reader = GlueReader(folder, (columns, *other_columns), labels, **options)
     submission = Submission(
@@ -262,7 +263,7 @@ _TASKS = (
     _task("QNLI", ("question", "sentence", "label"), ENTAILMENT),
     _task("RTE", _PAIR, ENTAILMENT),
     _task("WNLI", _PAIR, BINARY),
-    # The other columns are those of diagnostic-full.tsv, which has labels.
+    # `other_columns` are the columns of diagnostic-full.tsv, which has labels.
     _task(
         "AX",
         _PAIR,

@@ -1,4 +1,4 @@
-"""Reads the splits of tensorflow-datasets."""
+"""Reads the splits of data sets of tensorflow-datasets."""
 
 import dataclasses
 from collections import Counter
@@ -27,8 +27,8 @@ _PAIRS = (
     ("question", "sentence"),
 )
 # The names of the splits in tensorflow-datasets, by kind; the first one that exists is
-# read, together with the other split of a matched and a mismatched one. Sets without a
-# dev split, such as imdb_reviews, are evaluated on their test split.
+# read. A matched split is read together with its mismatched split. Sets without a dev
+# split, such as imdb_reviews, are evaluated on their test split.
 _SPLITS = {
     "train": ("train",),
     "dev": ("validation", "validation_matched", "dev", "test"),
@@ -52,14 +52,15 @@ _GLUE_LABELS = {
 
 @dataclasses.dataclass(frozen=True)
 class TfdsSource:
-    """A split of a data set as the source of a split; see `splits.Split`.
+    """A split of a tensorflow-datasets data set, as the `source` of a `splits.Split`.
 
     Attributes:
         name: The name of the data set with its version, a colon, and the name of the
             split.
         builder: The `tfds.core.DatasetBuilder`.
         split: The name of the split, or a part of it such as "train[:90%]".
-        columns: The names of the features that are read; None for those that are not.
+        columns: The features with the first text, the second text (or None) and the
+            label.
     """
 
     name: str
@@ -85,8 +86,8 @@ class TfdsReader(SplitReader):
         columns: The names of the features with the sentence, or with the first sentence
             of a pair; with the second sentence of a pair, or None; and with the label.
         labels: The labels of the task; None accepts any label.
-        label_by_name: The label of the task for each label name of the data set that
-            differs.
+        label_by_name: The label of the task for each label name in the data set that
+            differs from it.
         suffix: The suffix of the first dev split and the first test split.
     """
 
@@ -98,7 +99,7 @@ class TfdsReader(SplitReader):
     suffix: str = ""
 
     def splits(self, kind: str, location: DataLocation) -> Sequence[Split]:
-        """Finds the splits of a kind, and prepares the data set if needed.
+        """Finds the splits of a kind; downloads and prepares the data set if needed.
 
         The explicit file of a kind is the name of a split, such as "train[90%:]".
         Without it, the splits are train, validation and test; a data set without a
@@ -112,7 +113,7 @@ class TfdsReader(SplitReader):
         )
         name = location.explicit_file(kind) or conventional
 
-        # A matched split of MNLI has a mismatched one next to it.
+        # MNLI has a mismatched split for each matched split.
         names = {"" if kind == "train" else self.suffix: name}
         mismatched = name.removesuffix("_matched") + "_mismatched"
         is_matched = name == conventional and name.endswith("_matched")
@@ -176,7 +177,7 @@ class TfdsReader(SplitReader):
                     yield number, (text, other, converted)
 
     def label_names(self, builder: Any) -> list[str]:
-        """Returns the names of the labels of a data set; [] if they have no names."""
+        """Returns the names of a data set's labels, as labels of the task; [] without names."""
         feature = builder.info.features[self.columns[2]]
         names = getattr(getattr(feature, "feature", feature), "names", None)
         labels = self.labels or ()
@@ -187,7 +188,7 @@ class TfdsReader(SplitReader):
 
 
 def _label_of(value: Any, names: Sequence[str], kind: str) -> Any:
-    """Converts a value of the feature to a label or None."""
+    """Converts a value of the label feature to a label; None if there is no label."""
     if isinstance(value, list):
         return [_label_of(element, names, kind) for element in value]
     if isinstance(value, bytes):
@@ -205,8 +206,8 @@ def _builder(location: DataLocation, prepare: bool = False) -> Any:
 def find_text_features(location: DataLocation) -> tuple[str, str | None]:
     """Returns the names of the text features of a data set: one, or two for pairs.
 
-    These are the names that the GLUE sets have, "text", or the only text feature. A
-    data set with other text features raises InputError.
+    The features have the names in a GLUE data set or the name "text", or there is only
+    one. A data set with other text features raises InputError.
     """
     import tensorflow as tf
 
@@ -263,7 +264,7 @@ def read_from_tfds(
 
 
 def _batches(source: TfdsSource, names: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-    """Yields batches of the features with these names, always in the same order."""
+    """Yields batches of the features `names` of a split, always in the same order."""
     import tensorflow_datasets as tfds
 
     # A cache would hold the data set in memory.

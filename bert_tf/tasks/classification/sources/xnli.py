@@ -61,7 +61,7 @@ class XnliReader(SplitReader):
         return [Split(kind, FileSource(path, (self.language,)))]
 
     def read(self, split: Split, counts: Counter[str]) -> Iterator[TextExample]:
-        """Yields the examples of the language in a file, which must have at least one."""
+        """Yields the examples of the language in a file; raises InputError if there are none."""
         path = split.source.name
         is_train_file = _TRAIN_COLUMNS[0] in first_row(path)
         columns = _TRAIN_COLUMNS if is_train_file else _EVALUATION_COLUMNS

@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def make_task(location: DataLocation) -> Task:
-    """Returns the task of --task_name; without training, the model gives --long_texts."""
+    """Returns the task of --task_name; without training, the trained model gives --long_texts."""
     long_texts = LongTexts(
         **trained_run.values_or_trained("long_texts", "doc_stride", "max_windows")
     )
@@ -135,7 +135,7 @@ def _task_name() -> str:
 
 
 def _make_custom_task(location: DataLocation) -> Task:
-    """Returns the task for the user's data; without training, the model gives the defaults."""
+    """Returns the task for the user's data; the trained model gives the defaults of flags."""
     settings = trained_run.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:

@@ -1,4 +1,4 @@
-"""The classification set: passages of a part, and their libraries."""
+"""Makes the classification set: passages of docstrings, labeled with their libraries."""
 
 import itertools
 import random
@@ -22,10 +22,10 @@ _MAX_WORDS = 100
 def classification_rows(
     documents: Sequence[Document], per_label: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Makes passages, as rows of `CLASSIFICATION_COLUMNS`; the label is the library.
+    """Returns rows of a passage and its label, which names the library of the passage.
 
     A passage has up to three sentences, and does not contain the name of a classified
-    library. All passages differ, and there are at most `per_label` for each library.
+    library. All passages differ, and each library has at most `per_label` passages.
     """
     # The first of several equal passages, and its library.
     distinct_passages: dict[str, tuple[str, str]] = {}

@@ -77,7 +77,7 @@ def main() -> None:
 def _warnings(
     counts: word_counts.WordCounts, learned: learning.LearnedVocabulary
 ) -> Iterator[str]:
-    """Yields warnings about invalid bytes, characters, [UNK] and missing subwords."""
+    """Yields warnings about invalid bytes, uncovered characters, [UNK] and too little text."""
     if counts.warning:
         yield counts.warning
     if learned.uncovered:

@@ -138,7 +138,7 @@ def _count(
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

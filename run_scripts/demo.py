@@ -91,7 +91,7 @@ def check_flags() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

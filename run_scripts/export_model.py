@@ -84,7 +84,7 @@ for _name, (_define, _help) in _FACTS.items():
 
 
 def main() -> None:
-    """Exports the checkpoint."""
+    """Exports the checkpoint, and prints the folder of the new version."""
     settings = config_flags.build(ServingSettings)
     startup.import_tensorflow()
     import tensorflow as tf
@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -210,7 +210,7 @@ def items(predictor: "Predictor") -> Iterator[predictions.Item]:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -92,7 +92,7 @@ fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
-    """Trains, evaluates and predicts."""
+    """Trains, evaluates and predicts, as --do_train, --do_eval and --do_predict say."""
     _task_name()
     if FLAGS.do_train:  # else the trained model gives --task_type
         shared_flags.check_effect(
@@ -147,7 +147,7 @@ def _make_custom_task(location: DataLocation) -> Task:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -133,7 +133,7 @@ def _average() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

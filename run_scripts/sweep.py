@@ -95,7 +95,7 @@ def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> 
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main, takes_command=True)
 
 

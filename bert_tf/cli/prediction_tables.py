@@ -32,7 +32,7 @@ def read_rows(
     columns: Sequence[str | None] = (None, None),
     remedy: str | None = None,
 ) -> Iterator[tuple[Row, Texts]]:
-    """Yields each row of a table, and the values in it of the inputs of a model.
+    """Yields each row of a table, and the values of the inputs of a model in this row.
 
     Args:
         columns: For each input, the name of its column, or None for the default. An
@@ -84,7 +84,7 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
 def texts_of_lines(
     lines: Iterable[str], predictor: "Predictor"
 ) -> Iterator[tuple[str, Texts]]:
-    """Yields each line, and the values in it of the inputs of a model.
+    """Yields each line, and the values of the inputs of a model in this line.
 
     If the model takes several texts, one of `SEPARATORS` must separate them.
     """

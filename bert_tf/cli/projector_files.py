@@ -81,6 +81,6 @@ def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
 
 
 def _line(values: Iterable[Any]) -> bytes:
-    """Returns a line of metadata. The projector skips blank lines."""
+    """Returns a line of metadata. It is never blank, because the projector skips blank lines."""
     line = "\t".join(re.sub(r"[\t\r\n]", " ", cell_text(value)) for value in values)
     return f"{line if line.strip() else f'(empty){line}'}\n".encode(errors="replace")

@@ -35,7 +35,7 @@ def run_model() -> "RunModel":
 
 
 def values_or_trained(*names: str) -> dict[str, Any]:
-    """Returns the values of flags by name; for a flag not given, that of the trained model."""
+    """Returns the values of flags by name; a flag not given has the trained model's value."""
     values = {name: FLAGS[name].value for name in names}
     if missing := [name for name in names if not FLAGS[name].present]:
         facts = run_model().facts

@@ -207,7 +207,7 @@ def _discard_stdout() -> None:
 
 
 class _BareMessages(logging.Formatter):
-    """Formats the records of bert-tf as bare messages, and all others as absl does."""
+    """Formats log records of bert-tf as bare messages, and all other records as absl does."""
 
     def __init__(self, others: logging.Formatter | None) -> None:
         super().__init__()

@@ -58,7 +58,7 @@ for line in sys.stdin.buffer:
 def set_environment() -> None:
     """Sets the variables of TensorFlow and Keras for this process and its children.
 
-    Keras is Keras 3 and uses TensorFlow, unless it is imported already, such as in a
+    Keras is Keras 3 and uses TensorFlow, unless Keras is imported already, such as in a
     notebook that creates records. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later
     operations, such as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN
     on: TensorFlow does so by itself only on processors with AVX512 or AMX instructions,

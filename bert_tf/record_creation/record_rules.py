@@ -17,7 +17,7 @@ _LISTED_NAMES = 5
 
 
 class BrokenRules(dict[str, tuple[int, list[str]]]):
-    """Maps each rule to the number of records or files that break it, and to five names."""
+    """Maps a rule to the number of records or files that break it, and to five of their names."""
 
     def add(self, rule: str, names: list[str]) -> None:
         """Adds records or files, by name, that break a rule.

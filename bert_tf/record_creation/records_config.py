@@ -179,7 +179,7 @@ class RecordsConfig(MaskingConfig):
             )
 
     def with_format_of(self, file_formats: Iterable[str]) -> "RecordsConfig":
-        """Returns a copy with the format of the files, if all files have the same format."""
+        """Returns a copy with the format of all files; these settings if the formats differ."""
         formats = {*file_formats}
         return (
             dataclasses.replace(self, input_format=formats.pop())
@@ -199,7 +199,7 @@ class RecordsConfig(MaskingConfig):
 
     @property
     def masked_share(self) -> float:
-        """Share of masked tokens in the records; 0 if `masking` is dynamic or for "causal"."""
+        """Share of masked tokens in the records; 0 if masking is dynamic or for causal."""
         is_masked = self.masking == "static" and self.objective != "causal"
         return self.masked_lm_prob if is_masked else 0.0
 

@@ -116,8 +116,8 @@ def _parser(
 ) -> Callable[[Sequence[bytes]], Columns]:
     """Returns a function that parses the records of a file, which begins with `record`.
 
-    If `sizes` is empty, the lengths S and P of the record are added to it; otherwise,
-    the record must have these lengths.
+    If `sizes` is empty, the lengths S (sequence) and P (predictions) of the record are
+    added to `sizes`; otherwise, the record must have these lengths.
     """
     if record_format.is_unmasked(record):
         return _masking_parser(path, masks, max_seq_length)

@@ -123,7 +123,7 @@ def _check_output_paths(
 
 
 def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
-    """Checks that each split has enough documents; warns if several files became one.
+    """Checks that each split has enough documents; warns if files became one document.
 
     Random next sentences need two documents. `counts` has, for each split, the numbers
     of documents and of sentences: int64 [2].

@@ -145,7 +145,7 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
 
 
 def slice_of_part(keys: np.ndarray, part: Part) -> slice:
-    """Returns the slice of `keys`, which ascend, that has the keys in the bins of a part."""
+    """Returns the slice of the ascending array `keys` that is in the bins of a part."""
     if not part.rows:
         return slice(0, 0)
     first = part.first_bin << _BIN_SHIFT

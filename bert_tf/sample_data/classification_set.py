@@ -22,7 +22,7 @@ _MAX_WORDS = 100
 def classification_rows(
     documents: Sequence[Document], per_label: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Returns rows of a passage and its label, which names the library of the passage.
+    """Returns rows (passage, label). The label names the library of the passage.
 
     A passage has up to three sentences, and does not contain the name of a classified
     library. All passages differ, and each library has at most `per_label` passages.
@@ -64,7 +64,7 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
 
 def _passages(sentences: Sequence[str]) -> Iterator[str]:
-    """Yields passages of up to three sentences that have 20 to 100 words."""
+    """Joins up to three sentences to a passage, and yields the passages of 20 to 100 words."""
     for start in range(0, len(sentences), 3):
         passage = " ".join(sentences[start : start + 3])
         if _MIN_WORDS <= len(passage.split()) <= _MAX_WORDS:

@@ -36,7 +36,7 @@ class Cell:
         }
 
     def statistics(self) -> dict[str, float]:
-        """Returns mean and best result, and for several the standard deviation (n - 1).
+        """Returns mean and best; for several results also the standard deviation (n - 1).
 
         Results that are not finite count as no result.
         """

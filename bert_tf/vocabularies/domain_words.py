@@ -116,7 +116,7 @@ def cost_of(counts: Mapping[str, int], tokenizer: "BertTokenizer") -> TextCost:
 def _tokenized(
     words: Sequence[str], tokenizer: "BertTokenizer"
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Returns for N words: ids, ragged [N, None]; numbers of ids, [N]; is [UNK], bool [N]."""
+    """Returns for N words: ids, ragged [N, None]; numbers of ids, [N]; bool [N], true for [UNK]."""
     ids = tokenizer.tokenize(words)
     lengths = ids.row_lengths().numpy()
     unknown: np.ndarray = np.zeros(len(words), bool)
@@ -125,7 +125,7 @@ def _tokenized(
 
 
 def rows(words: Sequence[NewWord], old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Returns the lines of new_words.tsv. `old` and `new` are the entries of the vocabularies."""
+    """Returns the lines of new_words.tsv. `old` and `new` are the entries before and after."""
     ids = {token: index for index, token in enumerate(new)}
     lines = ["id\tword\toccurrences\tformer pieces"]
     for word in words:

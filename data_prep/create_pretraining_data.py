@@ -21,12 +21,12 @@ held-out documents (--eval_fraction) are written to <stem>.eval-00000-of-00001.t
 ...
 
 During the run, a work folder next to the output holds intermediate files. Their size is
-up to 1.5 times the size of the records. Each shard that is written then replaces its
-part of them. If the input is not plain text or JSON lines, the folder also holds the
-unpacked input. Memory does not depend on the size of the input. A document may have up
-to 8 MiB. For each 4 MiB of the input, the random next sentences are drawn from another
-random selection of 64 MiB of the input. If the input has at most 64 MiB, the next
-sentences are drawn from the entire input, as in google-research/bert.
+up to 1.5 times the size of the records. When a shard is written, its parts in the work
+folder are removed. If the input is not plain text or JSON lines, the folder also holds
+the unpacked input. Memory does not depend on the size of the input. A document may have
+up to 8 MiB. For each 4 MiB of the input, the random next sentences are drawn from
+another random selection of 64 MiB of the input. If the input has at most 64 MiB, the
+next sentences are drawn from the entire input, as in google-research/bert.
 """
 
 import os
@@ -79,7 +79,7 @@ flags.DEFINE_bool(
 
 
 def main() -> None:
-    """Creates the records."""
+    """Checks the flags, creates the records, and prints their statistics."""
     values = flags.FLAGS
     if bool(values.input_file) == bool(values.tfds_name):
         raise InputError("Give either --input_file or --tfds_name, one of the two.")
@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Runs the main and exits."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

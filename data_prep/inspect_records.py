@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Runs the main and exits."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

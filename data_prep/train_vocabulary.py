@@ -9,8 +9,8 @@ subwords from frequent to rare. With 99 or more [unusedN] entries, the ids of [U
 vocabulary.
 
 --do_lower_case=true, the default, also strips accents: "Über" becomes "uber". The
-casing is written next to the vocabulary, to vocab.txt.json. It is the default of the
-other programs, which refuse another casing.
+casing is written next to the vocabulary, to vocab.txt.json. The other programs use this
+casing by default, and raise an error if their flag gives another casing.
 
     python data_prep/train_vocabulary.py \
         --input_file='corpus/*.txt' --output_file=vocab.txt \
@@ -77,7 +77,7 @@ def main() -> None:
 def _warnings(
     counts: word_counts.WordCounts, learned: learning.LearnedVocabulary
 ) -> Iterator[str]:
-    """Yields warnings about invalid bytes, characters, [UNK] and missing subwords."""
+    """Yields warnings about invalid bytes, uncovered characters, [UNK] and too little text."""
     if counts.warning:
         yield counts.warning
     if learned.uncovered:
@@ -92,7 +92,7 @@ def _warnings(
     if warning := unknown_warning(learned.unknown, total, "words of the text", remedy):
         yield warning
 
-    # What the text is too small for.
+    # Warnings about a text that is too small.
     if learned.added:
         yield (
             f"Rare words and parts of words fill {learned.added:,} entries: the text "
@@ -107,7 +107,7 @@ def _warnings(
 
 
 def run() -> None:
-    """Runs the main and exits."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -5,19 +5,20 @@ r"""Gives frequent words of a domain entries in the vocabulary of a pretrained B
         --input_file='domain/*.txt' --num_words=500 --output_dir=adapted
 
 The program counts the words of the input, by the rules of the tokenizer, and chooses
-those whose occurrences cost most WordPiece tokens: occurrences x (pieces - 1). A word
+the words that cost the most WordPiece tokens: occurrences x (pieces - 1). A word
 that becomes [UNK] counts as if each of its characters were a piece. The words replace
 the [unusedN] entries; further words are appended. The weights of a new entry, in the
-word embeddings and in the output bias of the masked LM, start as the mean of those of
-the pieces that the word had. All else is unchanged.
+word embeddings and in the output bias of the masked LM, start as the mean of the
+weights of the pieces that the word had. All else is unchanged.
 
-Every tenth document is held out: the words are chosen on the others, and the program
-reports the tokens per word and the share of [UNK] on the held-out documents, with the
-old and with the new vocabulary. In a text file, a blank line ends a document. Words of
-more than 50 characters are left out everywhere.
+Every tenth document is held out: the words are chosen on the other documents, and the
+program reports the tokens per word and the share of [UNK] on the held-out documents,
+with the old and with the new vocabulary. In a text file, a blank line ends a document.
+Words of more than 50 characters are left out everywhere.
 
 --output_dir becomes a checkpoint like any other, with the chosen words and their former
-pieces in new_words.tsv. Pretrain it on texts of the domain before it is fine-tuned.
+pieces in new_words.tsv. Pretrain this checkpoint on texts of the domain before
+fine-tuning.
 """
 
 import dataclasses
@@ -121,7 +122,7 @@ def _read_model() -> tuple["CheckpointContents", "BertTokenizer"]:
 def _count(
     source: text_blocks.TextSource, is_held_out: bool, tokenizer: "BertTokenizer"
 ) -> tuple[Mapping[str, int], int]:
-    """Counts the words of the held-out or the other documents, and all documents."""
+    """Counts the words of the held-out or of the other documents, and counts all documents."""
     if source.input_file:  # a pipe cannot be read twice
         text_formats.input_files(
             source.input_file, source.input_format, source.text_feature
@@ -137,7 +138,7 @@ def _count(
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -4,10 +4,10 @@ r"""Serves a page for the browser, to try an exported model.
     python run_scripts/demo.py --model=/models/mine
     python run_scripts/demo.py --model=/models/mine --examples=texts.csv --port=8000
 
-The page follows from what the model returns: bars for labels and choices, marks in the
-text for answers and named entities, tokens for [MASK], and similarities for vectors. It
-needs no connection to the internet, and only this machine can open it, unless --host
-says otherwise. Ctrl-C ends the program.
+The page shows what the model returns: bars for labels and choices, marks in the text
+for answers and named entities, tokens for [MASK], and similarities for vectors. The
+page needs no connection to the internet. Only this machine can open the page, unless
+--host gives another address. Ctrl-C ends the program.
 """
 
 import os
@@ -50,7 +50,7 @@ def main() -> None:
     predictor = Predictor(FLAGS.model, trust=FLAGS.trust, runtime=FLAGS.runtime)
     title = FLAGS.title or model_name(FLAGS.model)
     page = make_page(predictor, title, FLAGS.examples)
-    # gradio asks its own page for an answer, and would ask a proxy for it.
+    # gradio sends a request to its own page, and would send this request to a proxy.
     without_proxy = (getproxies_environment().get("no"), FLAGS.host, "localhost")
     os.environ["no_proxy"] = ",".join(filter(None, without_proxy))
     page.queue(api_open=False)  # one prediction at a time
@@ -91,7 +91,7 @@ def check_flags() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

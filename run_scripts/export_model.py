@@ -22,10 +22,11 @@ prints their sizes and latencies:
 
     predictor = bert_tf.Predictor("/models/mrpc/1/tflite/int8.tflite")
 
-With --format=onnx, it writes ONNX files in the same way to /models/mrpc/1/onnx.
+With --format=onnx, the program writes ONNX files in the same way to
+/models/mrpc/1/onnx.
 
-The program runs what it wrote in another process, and writes nothing if the outputs
-differ from those of the original model.
+The program runs the new files in another process. If their outputs differ from the
+outputs of the original model, the export fails and no version is added.
 """
 
 from absl import flags
@@ -83,7 +84,7 @@ for _name, (_define, _help) in _FACTS.items():
 
 
 def main() -> None:
-    """Exports the checkpoint."""
+    """Exports the checkpoint, and prints the folder of the new version."""
     settings = config_flags.build(ServingSettings)
     startup.import_tensorflow()
     import tensorflow as tf
@@ -108,7 +109,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -80,7 +80,7 @@ def read_lines(paths: Iterable[str]) -> list[str]:
 
 
 def main() -> None:
-    """Extracts the features."""
+    """Writes the hidden states of the input lines."""
     if FLAGS.use_tpu:
         raise InputError(
             "--use_tpu=true was given, but this program runs on CPU or GPU only."
@@ -139,7 +139,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -6,7 +6,7 @@ r"""Collects the predictions of GLUE runs in one zip file for the GLUE server.
 A run with --do_predict=true writes the submission file of its task, such as MRPC.tsv,
 into its output folder. The program checks that each file has a prediction for each
 example of the official test file. The server requires eleven files; the program lists
-those that are missing.
+the missing files.
 """
 
 from absl import flags
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -9,9 +9,9 @@ r"""Prints the predictions of an exported model for raw text.
     python run_scripts/predict.py --model=/models/swag --context="It rains." \
         --choice="Take an umbrella." --choice="Water the plants."
 
-A table (.csv, .tsv, .jsonl or .parquet) keeps its columns and its format, and gets
-those of the predictions. Each line of other files is a text, which may be empty. If the
-model takes two texts, a line contains both, such as a question and its context,
+A table (.csv, .tsv, .jsonl or .parquet) keeps its columns and its format, and gets the
+columns of the predictions. Each line of other files is a text, which may be empty. If
+the model takes two texts, a line contains both, such as a question and its context,
 separated by " ||| " or a tab. For a model of multiple choice, a line contains the
 context and all choices, separated in the same way. For each line the program prints the
 prediction and the line, or with --format=jsonl a JSON object with the text and the
@@ -27,8 +27,8 @@ prediction. The predictions of the tasks are:
 * fill-mask: for each [MASK], the most probable token and its probability; with --score,
   the sum of the log probabilities of the tokens (the pseudo log-likelihood), and their
   number;
-* embedding: the numbers of the vector. With --format=projector, they and the columns
-  of the table become a folder, which TensorBoard shows as points:
+* embedding: the numbers of the vector. With --format=projector, the vectors and the
+  columns of the table become a folder, which TensorBoard shows as points:
 
     python run_scripts/predict.py --model=/models/embedder --input_file=texts.csv \
         --format=projector --output_file=/tmp/points
@@ -189,7 +189,7 @@ def check_flags() -> None:
 
 
 def items(predictor: "Predictor") -> Iterator[predictions.Item]:
-    """Yields each input line with its texts."""
+    """Yields each input line or table row, with its texts for the inputs of the model."""
     # One example, as flags.
     if FLAGS.choice:
         texts = [FLAGS.context, *FLAGS.choice]
@@ -210,7 +210,7 @@ def items(predictor: "Predictor") -> Iterator[predictions.Item]:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

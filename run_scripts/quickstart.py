@@ -87,7 +87,7 @@ def main() -> None:
 
 
 def check_output_dir(folder: str) -> None:
-    """Checks that the stages replace nothing that no quickstart has written."""
+    """Checks that the stages replace only files that an earlier quickstart has written."""
     check_output_folder(folder, RESULTS[0])
     Workspace(folder, "quickstart", "output_dir").check_owned([FIRST_STATE], RESULTS)
 

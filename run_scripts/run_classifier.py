@@ -92,7 +92,7 @@ fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
-    """Trains, evaluates and predicts."""
+    """Trains, evaluates and predicts, as --do_train, --do_eval and --do_predict say."""
     _task_name()
     if FLAGS.do_train:  # else the trained model gives --task_type
         shared_flags.check_effect(
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 def make_task(location: DataLocation) -> Task:
-    """Returns the task of --task_name; without training, the model gives --long_texts."""
+    """Returns the task of --task_name; without training, the trained model gives --long_texts."""
     long_texts = LongTexts(
         **trained_run.values_or_trained("long_texts", "doc_stride", "max_windows")
     )
@@ -135,7 +135,7 @@ def _task_name() -> str:
 
 
 def _make_custom_task(location: DataLocation) -> Task:
-    """Returns the task for the user's data; without training, the model gives the defaults."""
+    """Returns the task for the user's data; the trained model gives the defaults of flags."""
     settings = trained_run.values_or_trained("task_type", "threshold")
     text_a, text_b = FLAGS.text_a_column, FLAGS.text_b_column
     if location.tfds_name and not FLAGS["text_a_column"].present:
@@ -147,7 +147,7 @@ def _make_custom_task(location: DataLocation) -> Task:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -75,7 +75,7 @@ fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
-    """Trains, evaluates and predicts."""
+    """Trains, evaluates and predicts, as --do_train, --do_eval and --do_predict say."""
     fine_tuning.run_task(_PROGRAM, make_task, _NEXT_STEP)
 
 
@@ -92,7 +92,7 @@ def make_task(_: DataLocation) -> Task:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

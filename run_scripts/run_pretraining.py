@@ -68,7 +68,7 @@ shared_flags.define_training_flags()
 
 
 def main() -> None:
-    """Trains and evaluates."""
+    """Trains and evaluates, as --do_train and --do_eval say."""
     if not FLAGS.do_train and not FLAGS.do_eval:
         raise InputError(
             "Nothing to do: give --do_train=true, --do_eval=true, or both."
@@ -109,7 +109,7 @@ def main() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

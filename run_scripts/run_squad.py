@@ -77,8 +77,8 @@ def main() -> None:
     if FLAGS.average_nbest:
         _average()
         return
-    # One file is the dev and the test split, and its predictions contain its metrics
-    # and threshold.
+    # One file is both the dev and the test split. Its metrics and threshold are computed
+    # when it is predicted.
     predicts = FLAGS.do_predict or FLAGS.do_eval
     phases = RunPhases(FLAGS.do_train, FLAGS.do_eval, predicts)
     fine_tuning.run_task(_PROGRAM, make_task, _NEXT_STEP, phases)
@@ -133,7 +133,7 @@ def _average() -> None:
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -38,19 +38,19 @@ fine_tuning.define_flags(_PROGRAM)
 
 
 def main() -> None:
-    """Trains, evaluates and predicts."""
+    """Trains, evaluates and predicts, as --do_train, --do_eval and --do_predict say."""
     fine_tuning.run_task(_PROGRAM, make_task, fine_tuning.EXPORT)
 
 
 def make_task(_: DataLocation) -> Task:
-    """Returns the task."""
+    """Returns the task of multiple choice, which has no settings."""
     from bert_tf.tasks.choice.choice_task import ChoiceTask
 
     return ChoiceTask()
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main)
 
 

@@ -8,11 +8,11 @@ r"""Fine-tunes with each combination of values of flags, and compares the result
 After -- comes a fine-tuning program (run_classifier, run_squad, run_swag or run_ner)
 with the flags that all runs have. Each run has a process and a folder of its own. The
 same command resumes a sweep that was stopped or killed, and tries failed runs again.
-With more values or more --seeds, it adds runs to the sweep.
+With more values or more --seeds, the command adds runs to the sweep.
 
 Writes to --output_dir: runs/ with the folder of each run, logs/, and at the end
 sweep.csv with mean, standard deviation and best result of each combination on the dev
-split, and tensorboard/ with the same for TensorBoard's HPARAMS page. Only the best run
+split, and tensorboard/ with the same results for the HPARAMS page. Only the best run
 keeps its weights. The last line names the best run and the command that exports it. The
 exit code is 1 if a run failed.
 """
@@ -95,7 +95,7 @@ def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> 
 
 
 def run() -> None:
-    """Entry point of the console script."""
+    """Runs the program from the command line."""
     command_line.run(main, takes_command=True)
 
 

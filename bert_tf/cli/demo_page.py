@@ -1,4 +1,4 @@
-"""The page of `demo.py`, to try an exported model in the browser."""
+"""The web page of `demo.py`, to try an exported model in the browser."""
 
 import html
 import itertools
@@ -14,13 +14,14 @@ from bert_tf.storage import files
 from bert_tf.tasks.tables import TableFormat
 
 _MAX_EXAMPLES = 100
-_EXAMPLE_LINES = 10  # for a model of vectors
+_EXAMPLE_LINES = 10  # lines of the example for a model that returns vectors
 
 
 def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[str]]:
-    """Returns the texts of each example: a text for each box of the page.
+    """Returns the examples in the file `path`: for each, a text for each box of the page.
 
-    If `path` is None, returns one example for the kind (see `demo_answers.kind_of`).
+    If `path` is None, returns one example for the kind of the model (see
+    `demo_answers.kind_of`).
     """
     rows = [example_of(kind, len(predictor.names))]
     if path is not None:
@@ -47,7 +48,7 @@ def _examples(predictor: Predictor, kind: str, path: str | None) -> list[list[st
 
 def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
     """Returns the page, a `gradio.Blocks`; `examples` is the file of the examples, or None."""
-    # The first answer shows the kind of the model, and makes the next ones fast.
+    # The first answer shows the kind of the model, and makes the next answers fast.
     names = predictor.names
     lists = predictor.list_names
     kind = kind_of(predictor(*(["a"] if name in lists else "a" for name in names)))
@@ -90,7 +91,7 @@ def make_page(predictor: Predictor, title: str, examples: str | None) -> Any:
 
 
 def _styled(rows: Sequence[Sequence[Any]]) -> Any:
-    """Returns a table with a color for each number; the first row has the names of the columns."""
+    """Returns `rows`, of which the first has the column names, as a table with colored numbers."""
     import pandas as pd
 
     def color(cell: Any) -> str:

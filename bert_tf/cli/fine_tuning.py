@@ -48,7 +48,7 @@ class ProgramFlags:
         teacher: Whether the task can learn the outputs of a teacher.
         head: Whether the task has a head whose layers can be chosen.
         features: Whether the encoder can be frozen; needs `teacher` and `head`.
-        of_export: The flags that `export_model` gets too, if they are given.
+        of_export: The flags that are passed on to `export_model`, if they are given.
     """
 
     splits: bool = True
@@ -59,14 +59,14 @@ class ProgramFlags:
 
     @property
     def inputs(self) -> list[str]:
-        """The flags with the data of a run."""
+        """The names of the flags with paths of the data of a run."""
         splits = ("dev_file", "test_file") if self.splits else ()
         teacher = ("teacher", "unlabelled_file") if self.teacher else ()
         return ["data_dir", "train_file", *splits, "predict_file", *teacher]
 
 
 def define_flags(program: ProgramFlags) -> None:
-    """Defines the flags of a program that other programs for fine-tuning have too."""
+    """Defines the flags that all programs for fine-tuning have, and the groups of `program`."""
     # Data and output.
     config_flags.define_path("output_dir", "Folder of this run.", required=True)
     config_flags.define(
@@ -118,7 +118,7 @@ def define_flags(program: ProgramFlags) -> None:
 
 
 def _define_further_flags(program: ProgramFlags) -> None:
-    """Defines the groups of flags that not all programs have."""
+    """Defines the groups of flags that only some programs have, if `program` has them."""
     if program.teacher:
         config_flags.define(DistillationConfig, defaults={"teacher": None})
     if program.splits:
@@ -167,12 +167,13 @@ def run_task(
     next_step: str,
     phases: RunPhases | None = None,
 ) -> None:
-    """Trains, evaluates and predicts.
+    """Trains, evaluates and predicts, and prints the results.
 
     Args:
-        next_step: The command to run next if the model is not exported, with {} for the
-            path of the trained model; for the last line of the output.
-        phases: The phases to run; None for the phases of the flags.
+        next_step: The command in the last line of the output, which the user can run
+            next, with {} for the path of the trained model. Not used if the model is
+            exported.
+        phases: The phases to run; None for the phases that the flags name.
     """
     location = _data_location(program)
     phases = phases or RunPhases(FLAGS.do_train, FLAGS.do_eval, FLAGS.do_predict)
@@ -188,7 +189,7 @@ def run_task(
     from bert_tf.export.layout import next_version
     from bert_tf.runs.fine_tune import fine_tune
 
-    # Without training, the trained model gives the default length.
+    # Without training, the trained model gives the default of --max_seq_length.
     if FLAGS.export_dir:
         next_version(FLAGS.export_dir)
     model = trained_run.run_model()
@@ -229,7 +230,7 @@ def run_task(
 
 
 def _data_location(program: ProgramFlags) -> DataLocation:
-    """Returns the location of the data, of which the flags may give only one."""
+    """Returns the location of the data; raises an `InputError` if the flags give two."""
     test_file = FLAGS.predict_file
     if program.splits:
         if FLAGS.test_file and test_file:
@@ -251,7 +252,7 @@ def _data_location(program: ProgramFlags) -> DataLocation:
 
 
 def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
-    """Returns the settings of a run, which are read once, and without TensorFlow."""
+    """Returns the settings of a run from the flags, without an import of TensorFlow."""
     shared_flags.check_output_dir(program.inputs)
     config = config_flags.build(FineTuningConfig)
     runtime = shared_flags.runtime_config()
@@ -283,7 +284,7 @@ def run_settings(program: ProgramFlags, phases: RunPhases) -> RunSettings:
 
 
 def _distillation_config(program: ProgramFlags) -> DistillationConfig | None:
-    """Returns the settings of the teacher; None without a teacher or training."""
+    """Returns the settings of the teacher; None without a teacher or without training."""
     names = [field.name for field in dataclasses.fields(DistillationConfig)]
     if program.features:  # the cache has an effect without a teacher too
         names.remove("feature_cache_dir")

@@ -1,4 +1,4 @@
-"""The inputs of a model in the lines and tables of predict.py, and tables as output."""
+"""Reads the inputs of a model from lines or tables for predict.py, and writes tables."""
 
 import csv
 import functools
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 # The value of each input of a model: a text, or a list of texts.
 Texts = list[str | list[str]]
-SEPARATORS = (" ||| ", "\t")  # of the texts of a line
+SEPARATORS = (" ||| ", "\t")  # between the texts of a line
 PARAMETERS = ("text_a_column", "text_b_column")
-# The column of an input of a model is by default that of its name, or else the one of
-# these.
+# By default, the column of an input of a model has the name of the input or, if the
+# table has no such column, this name.
 _USUAL = {"text": "sentence", "text_a": "sentence1", "text_b": "sentence2"}
 _ROWS_PER_BATCH = 1024
 
@@ -32,11 +32,12 @@ def read_rows(
     columns: Sequence[str | None] = (None, None),
     remedy: str | None = None,
 ) -> Iterator[tuple[Row, Texts]]:
-    """Yields each row of a table, and its value for each input of a model.
+    """Yields each row of a table, and the values of the inputs of a model in this row.
 
     Args:
-        columns: For each input, its column, or None for the default. A list of texts is
-            a column with lists, or several columns, separated by commas.
+        columns: For each input, the name of its column, or None for the default. An
+            input that is a list of texts has a column with lists, or several columns,
+            separated by commas.
         remedy: The end of the message about a missing column; see `column_values`.
     """
     read = functools.partial(
@@ -83,7 +84,7 @@ def _texts(row: Row, columns: Sequence[str], place: str) -> list[str]:
 def texts_of_lines(
     lines: Iterable[str], predictor: "Predictor"
 ) -> Iterator[tuple[str, Texts]]:
-    """Yields each line, and its value for each input of a model.
+    """Yields each line, and the values of the inputs of a model in this line.
 
     If the model takes several texts, one of `SEPARATORS` must separate them.
     """
@@ -98,7 +99,7 @@ def texts_of_lines(
 
 
 def _split_line(text: str, number: int, maxsplit: int = -1) -> list[str]:
-    """Splits a line at up to `maxsplit` separators (-1 for all); it must have at least one."""
+    """Splits a line at up to `maxsplit` separators (-1: all); without any, raises an error."""
     for separator in SEPARATORS:
         if separator in text:
             return text.split(separator, maxsplit)
@@ -141,7 +142,7 @@ def cell_text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Returns lists and dicts as JSON text: their types differ from row to row."""
+    """Returns lists (not vectors) and dicts as JSON text: their types differ between rows."""
     is_vector = isinstance(value, list) and value and isinstance(value[0], float)
     return (
         cell_text(value) if isinstance(value, (list, dict)) and not is_vector else value

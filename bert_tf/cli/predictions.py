@@ -1,4 +1,4 @@
-"""The predictions of `predict.py`: the texts of its inputs, and the files it writes."""
+"""Reads the input lines of `predict.py`, predicts, and writes the predictions."""
 
 import codecs
 import collections
@@ -46,7 +46,7 @@ def read_lines(path: str | None, encoding: str) -> Iterator[str]:
 
 
 def _lines_of_pipe(pipe: IO[bytes], name: str, encoding: str) -> Iterator[str]:
-    """Yields the lines of a pipe as they arrive, decoded alike in every locale."""
+    """Yields the lines of a pipe as they arrive; the locale does not affect the decoding."""
     for number, line in enumerate(pipe, start=1):
         if number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
@@ -95,7 +95,7 @@ def write(
     table: str | None,
     header: bool,
 ) -> None:
-    """Writes predictions to the file `path`, or to the standard output if it is None.
+    """Writes predictions to the file `path`, or to the standard output if `path` is None.
 
     Args:
         ending: The ending of the table to write; "" for lines of text.

@@ -1,6 +1,7 @@
-"""The folder of `predict.py --format=projector`, which TensorBoard's projector reads.
+"""Writes the folder of `predict.py --format=projector` for TensorBoard's projector.
 
-`tensors.tsv` has a vector a line, and `metadata.tsv` the columns of its text.
+`tensors.tsv` has one vector on each line, and `metadata.tsv` has the text of the vector,
+or the columns of its row in a table.
 """
 
 import os
@@ -32,7 +33,7 @@ embeddings {{
 
 
 def check_folder(folder: str, source: str | None) -> None:
-    """Checks that the folder is writable, and contains neither other files nor `source`."""
+    """Checks that the folder is writable, and has only files of an earlier call, not `source`."""
     check_output_folder(folder, _CONFIG)
     own = (_TENSORS, _METADATA, _CONFIG)
     remedy = "Give the path of a new folder"
@@ -46,10 +47,10 @@ def check_folder(folder: str, source: str | None) -> None:
 
 
 def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
-    """Writes the vectors, with the columns of their texts.
+    """Writes the vectors, and the texts or rows to which the vectors belong.
 
     The folder appears when it is complete. `found` has each row of a table, or each
-    text, with its prediction, which must have a vector.
+    text, with its prediction, which must contain a vector.
     """
     names: list[str] = []
     with files.atomic_folder(folder, _CONFIG) as temporary:
@@ -80,6 +81,6 @@ def write(folder: str, found: Iterable[tuple[Any, dict[str, Any]]]) -> None:
 
 
 def _line(values: Iterable[Any]) -> bytes:
-    """Returns a line of metadata. The projector skips blank lines."""
+    """Returns a line of metadata. It is never blank, because the projector skips blank lines."""
     line = "\t".join(re.sub(r"[\t\r\n]", " ", cell_text(value)) for value in values)
     return f"{line if line.strip() else f'(empty){line}'}\n".encode(errors="replace")

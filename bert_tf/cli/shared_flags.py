@@ -20,7 +20,7 @@ flags.disclaim_key_flags()
 
 
 def define_model_flags(checkpoint_help: str) -> None:
-    """Defines the flags for the model."""
+    """Defines the flags for the config, checkpoint, vocabulary and casing of the model."""
     config_flags.define_path(
         "bert_config_file",
         "bert_config.json with the architecture; or tiny, mini, small, medium, base or "
@@ -42,7 +42,7 @@ def define_model_flags(checkpoint_help: str) -> None:
 
 
 def define_training_flags() -> None:
-    """Defines the flags for training."""
+    """Defines the flags for training that the programs share."""
     config_flags.define(
         TrainingConfig,
         without=("num_train_steps", "num_warmup_steps", "data", "time_budget_secs"),
@@ -85,7 +85,7 @@ def define_exported_model_flags() -> None:
 
 
 def check_paths_exist(*paths: str | None) -> None:
-    """Raises an `InputError` if a local path does not exist; a flag that is not given has none."""
+    """Raises an `InputError` if a local path does not exist; skips None, of flags not given."""
     for path in paths:
         if path is not None and "://" not in path and not exists(path):
             raise InputError(f"There is no file or folder {path!r}.")
@@ -117,8 +117,8 @@ def _profile_steps() -> tuple[int, int] | None:
 def check_output_dir(inputs: Sequence[str]) -> None:
     """Checks --output_dir, and that --overwrite removes nothing that the run needs.
 
-    `inputs` has the names of the flags with the data of the program, and "teacher" if
-    it has this flag.
+    `inputs` has the names of the flags with paths of data, and "teacher" if the program
+    has this flag.
     """
     output = FLAGS.output_dir
     check_output_folder(output, "run.lock")
@@ -129,7 +129,8 @@ def check_output_dir(inputs: Sequence[str]) -> None:
     if not (FLAGS.do_train and FLAGS.overwrite):
         return
 
-    # A run is removed as a whole, and of other files only those that a run writes.
+    # A run that is an input may not be in the folder at all. Other input files may be,
+    # but not among the files that are removed.
     replaced = ("best", "checkpoints", "bert_config.json")
     for name in ("init_checkpoint", "bert_config_file", "vocab_file", *inputs):
         parts = ("",) if name in ("init_checkpoint", "teacher") else replaced
@@ -142,7 +143,7 @@ def check_output_dir(inputs: Sequence[str]) -> None:
 
 
 def _paths_of(name: str) -> list[str]:
-    """Returns the paths that a flag names; [] if it is not given."""
+    """Returns the paths that a flag names; [] if the flag is not given."""
     patterns = (FLAGS[name].value or "").split(",")
     return [
         path

@@ -18,7 +18,7 @@ def model_flags() -> dict[str, Any]:
     names = ("init_checkpoint", "bert_config_file", "vocab_file", "do_lower_case")
     values = {name: FLAGS[name].value for name in names}
     if not FLAGS["do_lower_case"].present:
-        values["do_lower_case"] = None  # that of the checkpoint
+        values["do_lower_case"] = None  # the casing of the checkpoint
     return values
 
 
@@ -26,8 +26,8 @@ def model_flags() -> dict[str, Any]:
 def run_model() -> "RunModel":
     """Returns the model of the flags of `shared_flags.define_model_flags`.
 
-    What is not given is taken from the run in --output_dir, if the program has this
-    flag.
+    Values that are not given are taken from the run in --output_dir, if the program has
+    the flag --output_dir.
     """
     from bert_tf.runs.run_model import RunModel
 
@@ -35,7 +35,7 @@ def run_model() -> "RunModel":
 
 
 def values_or_trained(*names: str) -> dict[str, Any]:
-    """Returns the values of flags by name, or of the trained model for flags not given."""
+    """Returns the values of flags by name; a flag not given has the trained model's value."""
     values = {name: FLAGS[name].value for name in names}
     if missing := [name for name in names if not FLAGS[name].present]:
         facts = run_model().facts

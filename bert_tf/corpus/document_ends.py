@@ -1,4 +1,4 @@
-"""The end of a document: a blank line in text files, a line end in other files."""
+"""Finds the ends of documents: blank lines in text files, line ends in other files."""
 
 import re
 
@@ -37,5 +37,5 @@ def document_end(file: SeekableFile, start: int, limit: int) -> int | None:
 
 
 def document_end_pattern(file: SeekableFile) -> re.Pattern[bytes]:
-    """Returns the pattern whose matches end where documents end."""
+    """Returns the pattern for the format of the file. Each match ends where a document ends."""
     return _BLANK_LINE if file.format == "text" else _LINE_END

@@ -19,8 +19,10 @@ class TfdsSplit:
     """A split of a tensorflow-datasets data set, which is downloaded if needed.
 
     Args:
-        tfds_name: Data set and split, such as "lm1b:train"; without a split, "train".
+        tfds_name: Data set and split, such as "lm1b:train". The default split is
+            "train".
         data_dir: Folder of prepared data sets; None or "" for the default folder.
+        feature: Name of the feature that holds the text.
 
     Attributes:
         name: Full name of the data set with its version, a colon, and the split.
@@ -49,7 +51,7 @@ class TfdsSplit:
         self.num_bytes = facts.num_bytes
 
     def texts(self, examples: str = "") -> Iterator[bytes]:
-        """Reads the texts of all examples, or of those in a slice such as "[10:20]"."""
+        """Yields the texts of the examples in a slice such as "[10:20]", by default of all."""
         with files.explain_read_errors(self.name):
             data = self._builder.as_dataset(
                 split=self._split + examples, shuffle_files=False
@@ -61,13 +63,13 @@ class TfdsSplit:
 
 @dataclasses.dataclass(frozen=True)
 class SeekableFile:
-    """An input file or tensorflow-datasets split, and the file that is read for it.
+    """An input file or tensorflow-datasets split, and the file that is read instead.
 
     Attributes:
         path: The file to read: text if `format` is "text", else JSON lines. For a
-            split, its name.
-        source: The input file, for error messages; equal to `path` if it is not
-            unpacked.
+            tensorflow-datasets split, the name of the split, such as "lm1b:train".
+        source: The input file, for error messages; equal to `path` if the input file
+            needs no unpacking.
         format: The format of `source`.
     """
 
@@ -79,7 +81,8 @@ class SeekableFile:
 def seekable_files(file_formats: Mapping[str, str], folder: str) -> list[SeekableFile]:
     """Returns a `SeekableFile` for each input file, given by its path and format.
 
-    `folder` is the folder of the unpacked files, which only `unpack` writes.
+    `folder` is the folder of the unpacked files. This function does not write them;
+    `unpack` does.
     """
     inputs = []
     for number, (path, file_format) in enumerate(file_formats.items()):
@@ -96,7 +99,7 @@ def unpack(file: SeekableFile, feature: str) -> None:
     """Writes `file.path`, the unpacked content of `file.source`: text or JSON lines.
 
     `feature` is the JSON key, `tf.train.Example` feature or Parquet column that holds
-    the text, and also the key in the written JSON lines.
+    the text. It is also the key in the written JSON lines.
     """
     chunks = (
         text_formats.read_chunks(file.source)

@@ -1,6 +1,6 @@
 """Reads the input of vocabulary training in blocks of bounded size.
 
-`DocumentFilter` keeps every tenth document of a text, or all others.
+`DocumentFilter` keeps every tenth document of a text, or all other documents.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ BLOCK_BYTES = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A part of the text.
+    """A part of the input text.
 
     Attributes:
         text: Less than 3 MiB of UTF-8; may begin and end inside a line.
@@ -34,7 +34,7 @@ class Block:
 @documented
 @dataclasses.dataclass(frozen=True)
 class TextSource:
-    """The files or the data set to read.
+    """The files, or the data set of tensorflow-datasets, to read text from.
 
     Raises:
         InputError: Neither `input_file` nor `tfds_name` is given, or both are given.
@@ -79,7 +79,7 @@ class TextCounter:
     _before = _current = False  # whether the last two lines have text
 
     def counted(self, texts: Iterable[bytes], documents: bool) -> Iterator[bytes]:
-        """Counts and yields the texts of a file: documents if `documents`, else parts of them."""
+        """Counts and yields texts: whole documents if `documents`, else parts of a text file."""
         self._before = (self._before or self._current) and not documents
         self._current = False
         for text in texts:
@@ -91,7 +91,7 @@ class TextCounter:
             yield text
 
     def _count(self, line: bytes, is_next: bool) -> None:
-        """Counts a line if `is_next`, else one more part of the last line."""
+        """Counts a new line if `is_next`; otherwise, `line` continues the previous line."""
         if is_next:
             self._before = self._current
             self._current = False
@@ -106,9 +106,10 @@ def read_blocks(
 ) -> tuple[Iterator[Block], int | None]:
     """Reads the text in blocks of about 1 MiB, in the order of the files.
 
-    The start of every file is checked before the first block is read. Neither
-    `output_file`, the vocabulary that the caller will write, nor the file with its
-    casing may be an input file. `counter` counts the text as it is read.
+    The start of every file is checked before the first block is read. `counter` counts
+    the documents and sentences while the text is read. `output_file` is the vocabulary
+    that the caller will write. If an input file is this vocabulary or the file with its
+    casing, an `InputError` is raised.
 
     Returns:
         The blocks, and the size of the text in bytes (None if it is not known).
@@ -161,7 +162,7 @@ def _as_line(text: bytes) -> bytes:
 
 
 def cut_into_blocks(chunks: Iterable[bytes], source: str) -> Iterator[Block]:
-    """Cuts text, in chunks of any size, into blocks, between words if possible.
+    """Cuts a text, given in chunks of any size, into blocks, between words if possible.
 
     Each block ends after a space, tab or line break. If 1 MiB of text has none of
     these, the block ends between any two characters.

@@ -1,9 +1,9 @@
 """Reads the input formats: text, WikiExtractor's, JSON lines, TFRecord and Parquet.
 
-By default, the ending of a file name determines its format, and a text file that begins
-with the markup of WikiExtractor has its format. `read_chunks` and `read_lines` read the
-bytes of files with lines, and unpack .gz and .bz2; `read_documents` reads the documents
-of all formats except text.
+By default, the ending of a file name determines the format of the file. A text file
+that begins with the markup of WikiExtractor is read in the format of WikiExtractor.
+`read_chunks` and `read_lines` read text files and JSON lines, and unpack .gz and .bz2.
+`read_documents` reads the documents of all formats except text.
 """
 
 import bz2
@@ -30,9 +30,9 @@ UNITS = {
     "parquet": "row",
 }
 CHUNK_BYTES = 1 << 19
-_PARQUET_ROWS = 64  # of a document each, which may have up to 8 MiB
-# The endings of packed files, the words for their formats in error messages, and what
-# opens them.
+_PARQUET_ROWS = 64  # rows read at a time; each is a document of up to 8 MiB
+# For each ending of packed files: the words for the format in error messages, and the
+# function that opens such a file.
 PACKED: dict[str, tuple[str, Any]] = {
     ".gz": (" as gzip", gzip.open),
     ".bz2": (" as bzip2", bz2.open),
@@ -45,7 +45,7 @@ _BLOCKS = re.compile(rb"(\xef\xbb\xbf)?\s*" + _BLOCK_START.encode())
 
 
 def format_of(path: str, input_format: str = "auto") -> str:
-    """Returns `input_format`, or for "auto" the format of the path's ending."""
+    """Returns `input_format`; if it is "auto", the format that the ending of `path` names."""
     if input_format != "auto":
         return input_format
     name, ending = os.path.splitext(os.path.basename(path))
@@ -65,20 +65,20 @@ def is_pipe(path: str) -> bool:
 def input_files(
     patterns: str, input_format: str, feature: str, allow_pipes: bool = False
 ) -> dict[str, str]:
-    """Returns the format of each input file by its path, after a check of its start.
+    """Checks the start of each input file, and returns a mapping from path to format.
 
     If the format is "auto", a text file that begins with the markup of WikiExtractor
-    gets the format "wikiextractor". This is printed, and so is a hint about the first
-    file that does not look like prose. Pipes are not checked, because a pipe can be
-    read only once.
+    gets the format "wikiextractor". The number of such files is printed, and a hint
+    about the first file that does not look like prose. Pipes are not checked, because a
+    pipe can be read only once.
 
     `patterns` is a comma-separated list of globs; "-" is standard input. `feature` is
     the JSON key, `tf.train.Example` feature or Parquet column that holds the text.
 
     Raises:
-        InputError: A glob matches nothing, a path is a folder or a pipe that is not
-            allowed, a file cannot be read in its format, or its first document has no
-            text under `feature`.
+        InputError: A glob matches nothing, a path is a folder, a path is a pipe although
+            `allow_pipes` is false, a file cannot be read in its format, or the first
+            document of a file has no text under `feature`.
     """
     import tensorflow as tf
 
@@ -136,8 +136,9 @@ def input_files(
 def read_text(path: str, input_format: str) -> Iterator[bytes]:
     """Reads the bytes of a text file or pipe in chunks; packed files are unpacked.
 
-    If `input_format` is "auto", JSON and the markup of WikiExtractor raise an
-    `InputError`; if it is "text", they are read as text.
+    If `input_format` is "auto", a file that begins with JSON or with the markup of
+    WikiExtractor raises an `InputError`. If `input_format` is "text", such a file is
+    read as text.
     """
     for number, chunk in enumerate(read_chunks(path)):
         is_unknown = number == 0 and input_format == "auto"
@@ -155,13 +156,14 @@ def read_text(path: str, input_format: str) -> Iterator[bytes]:
 
 
 def read_chunks(path: str, start: int = 0, end: int = sys.maxsize) -> Iterator[bytes]:
-    """Reads the bytes [start, end) of a file or pipe in chunks, unpacked.
+    """Unpacks a file or pipe if it is packed, and reads its bytes [start, end) in chunks.
 
     For a packed file, `start` and `end` are positions in the unpacked content.
 
     Raises:
-        InputError: The file cannot be read, or its first bytes show that it is packed,
-            binary, not UTF-8, or has carriage returns but no line feeds.
+        InputError: The file cannot be read, or its first (unpacked) bytes show that the
+            content is packed, binary, not UTF-8, or has carriage returns but no line
+            feeds.
     """
     import tensorflow as tf
 
@@ -198,13 +200,13 @@ def _check_first_bytes(path: str, text: bytes) -> None:
 def read_lines(
     path: str, start: int = 0, end: int = sys.maxsize, source: str = ""
 ) -> Iterator[tuple[str, int]]:
-    """Reads the complete lines between two positions of a file, in bytes.
+    """Reads the lines in the bytes [start, end) of a file, several lines at a time.
 
-    `source` is the name of the file in error messages; if "", `path`.
+    `source` is the name of the file in error messages; "" for `path`.
 
     Yields:
-        Several lines as one text, and the position of the first one, in bytes. A byte
-        order mark at the start is dropped.
+        A string of complete lines, and the position of its first line in the file, in
+        bytes. A byte order mark at the start of the string is dropped.
     """
     rest = b""
     for chunk in itertools.chain(read_chunks(path, start, end), [b""]):
@@ -229,13 +231,13 @@ def read_lines(
 
 
 def line_number(path: str, position: int) -> int:
-    """Returns the number, from 1, of the line with the byte at this position."""
+    """Returns the number, from 1, of the line that contains the byte at this position."""
     chunks = read_chunks(path, 0, position) if position else ()
     return 1 + sum(chunk.count(b"\n") for chunk in chunks)
 
 
 def not_utf8(source: str, place: str, error: UnicodeDecodeError) -> InputError:
-    """Returns the error for a place, such as "line 7", that is not valid UTF-8."""
+    """Returns the error for a place in a file, such as "line 7", that is not valid UTF-8."""
     byte = f"byte 0x{error.object[error.start]:02x} in {place}"
     return InputError(f"{source} is not UTF-8: {byte}. Convert it first.")
 
@@ -261,10 +263,10 @@ def read_documents(path: str, file_format: str, feature: str) -> Iterator[bytes]
 def read_json_texts(
     path: str, feature: str, start: int = 0, end: int = sys.maxsize, source: str = ""
 ) -> Iterator[str]:
-    """Reads the text of each JSON object between two positions of a file, in bytes.
+    """Yields the text of each JSON object in the bytes [start, end) of a file.
 
-    Blank lines are skipped. `source` is the name of the file in error messages; if "",
-    `path`.
+    `feature` is the key of the text. Blank lines are skipped. `source` is the name of
+    the file in error messages; "" for `path`.
     """
     for lines, position in read_lines(path, start, end, source):
         for index, line in enumerate(lines.split("\n")):
@@ -292,7 +294,8 @@ def _articles(path: str) -> Iterator[str]:
     """Yields the text of each block of WikiExtractor, with its HTML entities decoded.
 
     The title, which WikiExtractor repeats in the first line of a block, is left out,
-    and so is a block without other text. Text outside of the blocks is an error.
+    and so is a block without other text. Text outside of the blocks raises an
+    `InputError`.
 
     Source: https://github.com/attardi/wikiextractor, `Extractor.extract`.
     """
@@ -322,7 +325,8 @@ def _articles(path: str) -> Iterator[str]:
         if text := html.unescape(line.removesuffix(_BLOCK_END)).strip():
             body.append(text)
         if line.endswith(_BLOCK_END):
-            # A title may contain quotation marks, so it is compared with its attribute.
+            # A title may contain quotation marks, so the attribute is not parsed: the
+            # first line is compared with it.
             is_title = bool(body) and f'title="{body[0]}"' in start
             if len(body) > is_title:
                 yield "\n".join(body[is_title:])
@@ -336,7 +340,7 @@ def _articles(path: str) -> Iterator[str]:
 
 
 def _tfrecord_texts(path: str, feature: str) -> Iterator[bytes]:
-    """Yields the text of each record, b"" if it has none; the first one must have a text."""
+    """Yields each record's text, or b""; if the first record has no text, raises an error."""
     import tensorflow as tf
 
     with files.explain_read_errors(path, " as TFRecord"):
@@ -371,7 +375,7 @@ def _parquet_texts(path: str, feature: str) -> Iterator[bytes]:
 def no_text(source: str, kind: str, feature: str, names: Iterable[str]) -> InputError:
     """Returns the error for a feature or column that is missing or is not text.
 
-    `kind` is "feature" or "column", and `names` are the existing ones.
+    `kind` is "feature" or "column". `names` are the existing features or columns.
     """
     return InputError(
         f"{source} has no text in a {kind} {feature!r}. It has: "
@@ -388,7 +392,7 @@ _CLOSING = "\"'”’»)]*_ "
 
 
 def hint_about(path: str, start: bytes) -> str:
-    """Returns a line about text that is not prose or is hard-wrapped, or "".
+    """Returns a hint for the user if a text is not prose or is hard-wrapped, else "".
 
     Only the first 64 KiB of `start` are examined. A text is not prose if more than a
     quarter of its lines have no letter or have a time code. Its lines are wrapped if

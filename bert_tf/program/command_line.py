@@ -29,7 +29,7 @@ from bert_tf.storage.paths import check_utf8
 
 EXIT_OK = 0
 EXIT_INPUT = 2
-# What editors of Windows write at the start of a file, here of flags.
+# The mark that editors of Windows write at the start of a file, here of a --flagfile.
 _MARK = "\ufeff"
 _NOT_BOOLEAN = re.compile(r"flag (--\w+=.*): \('Non-boolean argument")
 _PACKAGES = ("tensorflow", "keras", "tensorflow-text")
@@ -47,7 +47,7 @@ _HELP_FLAGS = {
 class StopSignals:
     """Raises `SystemExit` on SIGTERM or SIGHUP, so that the program cleans up.
 
-    The attribute `received` is the number of the first signal, 0 before.
+    The attribute `received` is the number of the first signal; 0 before any signal.
     """
 
     received = 0
@@ -57,8 +57,9 @@ class StopSignals:
         """Handles the signals until the end of the context.
 
         After a signal, the context ends with `SystemExit` with the code 128 + the
-        number of the signal, whatever its block raised: in a Keras layer, the exception
-        becomes a TypeError. SIGHUP stays ignored in a program that `nohup` started.
+        number of the signal, whatever exception its block raised: in a Keras layer,
+        `SystemExit` becomes a TypeError. SIGHUP stays ignored in a program that `nohup`
+        started.
         """
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) == signal.SIG_DFL:
@@ -89,14 +90,14 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
     Args:
         main: A function that reads its flags from `absl.flags.FLAGS`. It checks the
             flags, calls `startup.import_tensorflow` and then imports the modules that
-            import TensorFlow. `--help` prints the docstring and the key flags of its
-            module.
+            import TensorFlow. `--help` prints the docstring and the key flags of the
+            module of `main`.
         takes_command: Whether `main` has one argument, the list of the words after "--"
             on the command line.
     """
     _open_closed_streams()
     for output in (sys.stdout, sys.stderr):
-        # And not a stream that a caller has set.
+        # A stream that a caller has set is left as it is.
         if isinstance(output, io.TextIOWrapper):
             output.reconfigure(encoding="utf-8", errors="backslashreplace")
 
@@ -142,8 +143,8 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
 def _open_closed_streams() -> None:
     """Opens the standard streams that are closed, as after >&- in a shell.
 
-    Otherwise, Python would discard what is printed, and another file could get their
-    descriptors. The input is empty, and the output cannot be written.
+    Otherwise, Python would discard what is printed, and another file could get the
+    descriptor of a stream. The new stdin is empty, and writing to the new stdout fails.
     """
     null = os.devnull
     sys.stdin = sys.stdin or os.fdopen(os.open(null, os.O_RDONLY))
@@ -171,7 +172,7 @@ def _path_flags() -> Iterator[str]:
 
 @contextlib.contextmanager
 def _explained_stdout_errors() -> Iterator[None]:
-    """Flushes stdout at the end; fails with one line if stdout cannot be written.
+    """Flushes stdout at the end; exits with an error line if stdout cannot be written.
 
     If the program that reads stdout, such as `head`, has ended, the rest of the output
     is ignored.
@@ -206,7 +207,7 @@ def _discard_stdout() -> None:
 
 
 class _BareMessages(logging.Formatter):
-    """Formats the records of bert-tf as bare messages, and all others as absl does."""
+    """Formats log records of bert-tf as bare messages, and all other records as absl does."""
 
     def __init__(self, others: logging.Formatter | None) -> None:
         super().__init__()
@@ -296,7 +297,7 @@ def _parse(argv: Sequence[str], module: Any) -> list[str]:
 
 
 def _check_end(name: str, value: Any) -> None:
-    """Fails if a path ends with a control character and does not exist."""
+    """Exits with an error if a path ends with a control character and does not exist."""
     for path in _as_text(value).split(","):
         if re.search(r"[\x00-\x1f\x7f-\x9f]\Z", path) and not os.path.exists(path):
             fail(
@@ -315,7 +316,7 @@ def _expand_home(value: Any) -> Any:
     return value
 
 
-# Before anything else: --help prints the docstring of the program.
+# This check comes first, because --help prints the docstring of the program.
 try:
     backend.check_docstrings()
 except InputError as error:

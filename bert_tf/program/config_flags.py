@@ -37,13 +37,14 @@ def define(
 
     Args:
         names: The options that get a flag. If empty, all options get one.
-        texts: Descriptions instead of those of the options.
-        condition: The text before each description.
+        texts: Descriptions that replace the descriptions in the config.
+        condition: The text to put before each description.
     """
     fields = dataclasses.fields(config_class)
     for field in fields:
         flag = field.metadata.get("flag", field.name)
-        # In messages, a part of the name of a flag may also be a word or a column.
+        # A field name that is a part of the name of the flag is left out, because it
+        # may also be a word or a column in messages.
         if field.name not in flag:
             FLAG_NAMES[field.name] = flag
         default = defaults.get(field.name, field.default)
@@ -88,7 +89,7 @@ def define_path(
 
 
 def _text(field: Any, fields: Sequence[Any]) -> str:
-    """Returns the description of an option, with `name` as --name."""
+    """Returns the description of an option, with --name for each `name` in it."""
     names: dict[str, str] = {
         other.name: other.metadata.get("flag", other.name) for other in fields
     }

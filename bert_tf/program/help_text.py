@@ -9,8 +9,8 @@ from absl import flags
 
 # The end of absl's error message about a required flag that is missing.
 REQUIRED = "must have a value other than None."
-# The flags that most users need, in the order in which they think of them: phases,
-# model, data, training, output. All programs list these first.
+# The flags that most users need, in the order in which users think of them: phases,
+# model, data, training, output. All programs list these flags first.
 _MAIN = (
     "do_train",
     "do_eval",
@@ -60,9 +60,10 @@ def name_programs(text: str, program: str) -> str:
 def help_text(module: Any, program: str) -> str:
     """Returns the module's docstring, and the meaning and default of each key flag.
 
-    The required flags are listed first, then those that most users need, then the
-    module's own flags, and then those that it shares with other programs. If `program`,
-    which is `sys.argv[0]`, is a console script, the examples call console scripts.
+    The required flags are listed first, then the flags that most users need, then other
+    flags of the module, and then flags that the module shares with other programs. If
+    `program`, which is `sys.argv[0]`, is a console script, the examples call console
+    scripts.
     """
     text = name_programs(inspect.cleandoc(module.__doc__ or ""), program)
 
@@ -98,7 +99,8 @@ def _describe(flag: Any) -> str:
     kind = _KINDS.get(flag.flag_type(), flag.flag_type())
     if choices := getattr(flag.parser, "enum_values", None):
         kind = "|".join(choices)
-    # absl puts the choices before the text, and after it that the flag may be repeated.
+    # absl puts the choices before the text, and a note that the flag may be repeated
+    # after the text.
     text = (flag.help or "").removeprefix(f"<{kind}>: ").split(";\n")[0].strip()
     if flag.default not in (None, "", []):
         # No line break between the two words: textwrap does not break at this

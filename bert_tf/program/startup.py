@@ -2,10 +2,10 @@
 
 When TensorFlow is imported and lists its devices, it writes lines about oneDNN, CPU
 instructions and missing CUDA drivers to stderr. TF_CPP_MIN_LOG_LEVEL suppresses only
-some of these lines, because TensorFlow writes the others before it has read its log
-level. During the import, file descriptor 2 is therefore a pipe to a process that writes
-all lines except `_KNOWN_LINES` to stderr, also if TensorFlow ends this process, for
-example because the CPU lacks an instruction.
+some of these lines, because TensorFlow writes the other lines before it has read its
+log level. During the import, file descriptor 2 is therefore a pipe to a process that
+writes all lines except `_KNOWN_LINES` to stderr. It does so even if TensorFlow ends
+this process, for example because the CPU lacks an instruction.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ _GPU_REASONS = (
     "Could not load dynamic library",
     "Cannot dlopen some GPU libraries",
 )
-# A line of TensorFlow that contains one of these texts needs no action of the user, and
-# nor does a line of `_GPU_REASONS` on a machine without a GPU.
+# A line of TensorFlow that contains one of these texts needs no action of the user. The
+# same is true of a line of `_GPU_REASONS` on a machine without a GPU.
 _KNOWN_LINES = (
     "Skipping registering GPU devices",
     "All log messages before absl::InitializeLog() is called",
@@ -58,11 +58,12 @@ for line in sys.stdin.buffer:
 def set_environment() -> None:
     """Sets the variables of TensorFlow and Keras for this process and its children.
 
-    Keras is Keras 3 and uses TensorFlow, unless it is imported already, such as in a
+    Keras is Keras 3 and uses TensorFlow, unless Keras is imported already, such as in a
     notebook that creates records. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later
     operations, such as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN
     on: TensorFlow does so by itself only on processors with AVX512 or AMX instructions,
-    but it is faster on others too. Values of the user for the last two are kept.
+    but oneDNN is faster on others too. If the user has set one of the last two
+    variables, its value is kept.
     """
     if "keras" not in sys.modules:
         os.environ["KERAS_BACKEND"] = "tensorflow"
@@ -72,14 +73,15 @@ def set_environment() -> None:
 
 
 def import_tensorflow(report_unused_gpus: bool = True) -> None:
-    """Imports TensorFlow without its start-up lines, after the check of the flags.
+    """Imports TensorFlow without its start-up lines; called after the check of the flags.
 
     The import also lists the devices. If the user has set TF_CPP_MIN_LOG_LEVEL=0,
     nothing is hidden. With `report_unused_gpus`, a line on stderr says if TensorFlow
     uses no GPU although this machine has one, and the lines of TensorFlow that give the
     reason are not hidden.
     """
-    temporary_folder().cleanup()  # TensorFlow needs one when it is imported
+    # TensorFlow needs a temporary folder when it is imported.
+    temporary_folder().cleanup()
     set_environment()
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
         return
@@ -98,9 +100,9 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
 
 @contextlib.contextmanager
 def quiet_stderr(shows_gpu_reasons: bool = False) -> Iterator[None]:
-    """Writes all output to file descriptor 2 except known lines to stderr.
+    """Hides known lines that are written to file descriptor 2, and shows all others.
 
-    `shows_gpu_reasons` also shows the lines that explain why there is no GPU.
+    With `shows_gpu_reasons`, lines that explain why there is no GPU are shown too.
     """
     known = _KNOWN_LINES if shows_gpu_reasons else (*_KNOWN_LINES, *_GPU_REASONS)
     sys.stderr.flush()

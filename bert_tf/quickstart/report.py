@@ -84,7 +84,8 @@ def _model_rows(folder: str) -> list[_Row]:
     last, two_thirds = _held_out_losses(folder)
     scores.append(f"loss {last:.2f} ({two_thirds:.2f} at two thirds of the run)")
 
-    # The classifier: its accuracies as it is, and as an export answers.
+    # The classifier: the accuracy of the run on the dev split, and of the exported model
+    # on the test split.
     dev = _with_baseline(
         folder, "dev", metrics_of(f"{folder}/classifier")["eval_accuracy"]
     )

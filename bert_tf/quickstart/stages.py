@@ -60,7 +60,7 @@ run_scripts/quickstart_answers.py {folder}/export/1
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """The settings in which the full and the small version differ."""
+    """The settings in which the full and the small version of the quickstart differ."""
 
     documents: int
     vocab_size: int
@@ -114,7 +114,7 @@ class Stages:
         """Runs the commands of a stage, `texts`, unless the stage is complete.
 
         `result` is the path of the main result, relative to the output folder. `values`
-        are values in the texts, besides the folder and the settings.
+        replace placeholders in `texts`, in addition to the folder and the settings.
         """
         # The words of the commands, with the settings.
         values |= {"folder": self.folder, "batch_size": _BATCH_SIZE, **vars(self.size)}
@@ -145,10 +145,11 @@ class Stages:
 
 
 def run_command(words: Sequence[str]) -> None:
-    """Runs a program and its arguments; exits with its code if it fails.
+    """Runs a program with its arguments; exits with the program's code if it fails.
 
-    The program has a session of its own, so that Ctrl-C ends only this process. Then,
-    and after SIGTERM, the program receives one SIGTERM and saves a checkpoint.
+    The program has a session of its own, so that Ctrl-C ends only this process. After
+    Ctrl-C or SIGTERM, this process sends the program one SIGTERM, and the program saves
+    a checkpoint.
     """
     command = [sys.executable, *words]
     print("$ " + shlex.join(command), file=sys.stderr)
@@ -163,6 +164,6 @@ def run_command(words: Sequence[str]) -> None:
 
 
 def read_json(path: str) -> dict[str, Any]:
-    """Reads a JSON object that a stage wrote, without TensorFlow."""
+    """Reads a JSON object that a stage wrote, without an import of TensorFlow."""
     with open(path, encoding="utf-8") as file:
         return dict(json.load(file))

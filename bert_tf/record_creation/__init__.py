@@ -1,4 +1,4 @@
-"""Converts text to pretraining records as google-research/bert does, with arrays.
+"""Converts text to pretraining records as google-research/bert does, by NumPy arrays.
 
 Read in this order: `records_config` (all settings of the records),
 `segments` (divides the input files into segments: groups of whole documents; reads the

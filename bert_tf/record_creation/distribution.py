@@ -1,4 +1,4 @@
-"""Compares the distribution of records with the one that their settings define.
+"""Compares the distribution of records with the distribution that the settings define.
 
 A figure is a share or a histogram, computed from the records. A figure is reported as
 unexpected if a figure as extreme has a probability of less than one in a million for
@@ -39,7 +39,7 @@ _MAX_EQUAL_SHARE = 0.001
 
 
 class Comparison(NamedTuple):
-    """A measured figure and its expected values, as texts, and whether it is one of them."""
+    """A measured figure and its expected values, as strings, and whether both agree."""
 
     name: str
     measured: str
@@ -48,10 +48,10 @@ class Comparison(NamedTuple):
 
 
 class DistributionCheck:
-    """Adds up counts of records by batches, and compares sums with expected values.
+    """Adds up counts over batches of records, and compares the sums with expected values.
 
-    The shapes of `columns`, the columns of any batch, define the lengths S and P, which
-    replace the lengths of `config`.
+    `columns` are the columns of any batch. Their shapes define the lengths S and P,
+    which replace the lengths in `config`.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class DistributionCheck:
         self._record_hashes: np.ndarray = np.zeros(0, np.uint64)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Adds a batch of records that break no rule of `record_rules`."""
+        """Adds the counts of a batch of records that break no rule of `record_rules`."""
         ids = columns["input_ids"]
         positions = columns["masked_lm_positions"]
         labels = columns["masked_lm_ids"]
@@ -230,13 +230,13 @@ def _compare_share(
     group: int = 1,
     note: str = "",
 ) -> Comparison:
-    """Compares a share with its expected interval.
+    """Compares the share `count` / `total` with its expected interval.
 
     For correct records, the share is outside the interval with a probability of one in
     a million.
 
     Args:
-        group: Largest number of elements for which one random draw decides together.
+        group: Largest number of elements that share one random draw.
         note: The reason why the share may be above the interval; "" if the share must
             be inside.
     """

@@ -17,7 +17,7 @@ _LISTED_NAMES = 5
 
 
 class BrokenRules(dict[str, tuple[int, list[str]]]):
-    """Counts the records and files that break each rule, and keeps five names."""
+    """Maps a rule to the number of records or files that break it, and to five of their names."""
 
     def add(self, rule: str, names: list[str]) -> None:
         """Adds records or files, by name, that break a rule.
@@ -28,7 +28,7 @@ class BrokenRules(dict[str, tuple[int, list[str]]]):
         self[rule] = count + len(names), (first + names)[:_LISTED_NAMES]
 
     def lines(self) -> Iterator[str]:
-        """Yields one line for each broken rule."""
+        """Yields one line of the report for each broken rule."""
         for rule, (count, first) in self.items():
             if count:
                 more = ", ..." if count > _LISTED_NAMES else ""

@@ -22,13 +22,13 @@ _VERSION = 2
 class RecordsConfig(MaskingConfig):
     """The settings that determine the bytes of the records.
 
-    A setting has the name of its flag.
+    Each setting has the same name as its flag.
 
-    The settings of `MaskingConfig` have no effect with `masking` = dynamic.
+    With `masking` = dynamic, the settings of `MaskingConfig` must have their defaults.
 
     Raises:
-        InputError: A value is outside its range. The message contains the name and the
-            value.
+        InputError: A value is outside its range, or is not the default although the
+            setting has no effect. The message contains the name.
 
     Source: google-research/bert `create_pretraining_data.py`, its flags and defaults.
     """
@@ -145,7 +145,7 @@ class RecordsConfig(MaskingConfig):
                 f"{self.specials} special ones. Received: {self.max_seq_length}."
             )
 
-        # The default value is allowed with any length, as released.
+        # The default value is allowed with any length, as in google-research/bert.
         largest = max(self.max_seq_length, RecordsConfig.max_predictions_per_seq)
         if self.max_predictions_per_seq > largest:
             raise InputError(
@@ -156,7 +156,7 @@ class RecordsConfig(MaskingConfig):
         if self.tfds_name and self.input_format == "auto":
             object.__setattr__(self, "input_format", "tfds")
 
-        # Flags that have no effect with the others are refused.
+        # A flag that has no effect together with the other flags raises an error.
         other_objective = f"another objective than {self.objective}"
         is_causal = self.objective == "causal"
         self.check_effect(bool(self.tfds_name), "tfds_name", "tfds_data_dir")
@@ -179,7 +179,7 @@ class RecordsConfig(MaskingConfig):
             )
 
     def with_format_of(self, file_formats: Iterable[str]) -> "RecordsConfig":
-        """Replaces the input format "auto", if all files have the same format."""
+        """Returns a copy with the format of all files; these settings if the formats differ."""
         formats = {*file_formats}
         return (
             dataclasses.replace(self, input_format=formats.pop())
@@ -199,7 +199,7 @@ class RecordsConfig(MaskingConfig):
 
     @property
     def masked_share(self) -> float:
-        """Share of the tokens that the records mask; 0 for the causal objective too."""
+        """Share of masked tokens in the records; 0 if masking is dynamic or for causal."""
         is_masked = self.masking == "static" and self.objective != "causal"
         return self.masked_lm_prob if is_masked else 0.0
 
@@ -221,7 +221,7 @@ class RecordsConfig(MaskingConfig):
         """
         content = [{k: v for k, v in entry.items() if k != "path"} for entry in inputs]
         others = ["vocab_file", "tfds_data_dir", "allow_truncation"]
-        if self.masking == "static":  # an earlier version had no other
+        if self.masking == "static":  # an earlier version had no other masking
             others.append("masking")
         settings = {
             k: v for k, v in dataclasses.asdict(self).items() if k not in others

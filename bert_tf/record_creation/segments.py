@@ -1,7 +1,7 @@
 """Cuts the input into segments, and reads their documents as token ids.
 
 A segment has about `segment_bytes` of text in whole documents, and is tokenized and
-paired as one unit of work. A segment consists of pieces (see `Piece`). The places of
+paired as one unit of work. A segment consists of pieces (see `Piece`). The positions of
 the cuts depend on the input and on `segment_bytes`, not on the number of workers. The
 sentences of a segment are read block by block: only one block is in memory at a time.
 """
@@ -35,7 +35,7 @@ MAX_DOCUMENT_BYTES = 8 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Bytes [start, end) of a file, or examples [start, end) of a split."""
+    """A range of the input: bytes [start, end) of a file, or examples [start, end) of a split."""
 
     file: SeekableFile
     start: int

@@ -1,4 +1,4 @@
-"""Cuts documents, `dupe_factor` times, into sequences of one text or of a pair.
+"""Cuts documents, `dupe_factor` times, into sequences of one text or of two texts.
 
 A chunk is a run of consecutive sentences of one document. Each chunk is divided into
 two texts, A and B. B is either the rest of the chunk or a random next sentence. A
@@ -55,7 +55,7 @@ def held_out(config: RecordsConfig, ids: np.ndarray) -> np.ndarray:
 def pool_segments(
     config: RecordsConfig, segment: int, sizes: Sequence[int]
 ) -> list[int]:
-    """Draws the pool of a segment: the segments with its random next sentences.
+    """Draws the pool of a segment: the segments that supply its random next sentences.
 
     At least two segments are drawn. Drawing ends when the drawn segments together
     contain `pool_bytes` of text, or when all segments are drawn. So if the corpus has
@@ -76,7 +76,7 @@ def pool_segments(
 def paired_rows(
     config: RecordsConfig, documents: Documents, pool_start: int, vocabulary: Vocabulary
 ) -> Iterator[np.ndarray]:
-    """Cuts and pairs the documents of a segment in all passes.
+    """Cuts the documents of a segment into sequences, once in each of `dupe_factor` passes.
 
     Args:
         documents: The documents of the segment, then the documents of its pool.
@@ -100,7 +100,7 @@ def paired_rows(
 def pair_documents(
     config: RecordsConfig, documents: Documents, pool_start: int, number: int
 ) -> np.ndarray:
-    """Cuts and pairs the documents of a segment in one pass, with index `number`.
+    """Cuts the documents of a segment into sequences in one pass, with index `number`.
 
     `documents` and `pool_start` are the arguments of `paired_rows`. Returns the spans,
     with dtype `SPAN_DTYPE`, in the order of the text.
@@ -137,8 +137,8 @@ def pair_documents(
         sentence + 1 + random_draws.integers(keys, Purpose.SPLIT, np.maximum(splits, 1))
     )
 
-    # With a random next sentence, the next chunk starts after A: the rest of this one
-    # is used again.
+    # With a random next sentence, the next chunk starts after A, so that the rest of
+    # this chunk is used again.
     is_random = (splits < 1) | (random_draws.uniform(keys, Purpose.NEXT) < 0.5)
     chunk = _chunk_starts(np.where(is_random, end_a, end))
     bounds = np.stack([chunk, end_a[chunk], end[chunk]])
@@ -161,7 +161,7 @@ def _target_lengths(config: RecordsConfig, document_keys: np.ndarray) -> np.ndar
 
 
 def _chunk_starts(next_start: np.ndarray) -> np.ndarray:
-    """Returns 0, next_start[0], next_start[next_start[0]], ... up to the end."""
+    """Returns the starts of the used chunks: 0, next_start[0], next_start[next_start[0]], ..."""
     following = next_start.tolist()
     starts = []
     start = 0
@@ -201,7 +201,7 @@ def _add_next(
         other = pool_start + _draw_other(config, keys[rows], documents.ids[other], pool)
 
     # B begins at a random sentence of the other document, and has as many tokens as A
-    # has left over.
+    # leaves of the target length.
     other_start = documents.documents[other]
     other_end = documents.documents[other + 1]
     first = other_start + random_draws.integers(
@@ -230,8 +230,8 @@ def _draw_other(
 ) -> np.ndarray:
     """Draws another document of the pool for each of E chunks: indices, int64 [E].
 
-    A draw that gives the document of the chunk itself is repeated. There are at most
-    ten draws. If `same_document_label` is "never", the document of the chunk is not
+    A draw that gives the document of the chunk itself is repeated, but the tenth draw
+    is kept. If `same_document_label` is "never", the document of the chunk is not
     drawn.
 
     Args:

@@ -35,7 +35,8 @@ class Stats:
         masked: Number of predictions whose input token is [MASK].
         kept: Number of predictions whose input token is the token to predict.
         replaced: Number of predictions whose input token is any other token.
-        truncated: Number of sequences that lost tokens to truncation.
+        truncated: Number of sequences from which truncation removed tokens.
+        trimmed_tokens: Number of tokens that truncation removed.
     """
 
     lengths: np.ndarray
@@ -71,7 +72,7 @@ class Stats:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Stats":
-        """Restores the counts from the array of each attribute."""
+        """Returns the counts whose attributes have the values of `arrays`, by name."""
         values: dict[str, Any] = {
             k: v if v.ndim else v.item() for k, v in arrays.items()
         }
@@ -176,7 +177,7 @@ def unmasked_ids(
 
 
 def row_hashes(rows: np.ndarray) -> np.ndarray:
-    """Hashes each row of integers [B, N]: uint64 [B]."""
+    """Returns a hash of each row of an integer array [B, N]: uint64 [B]."""
     weights = splitmix64(np.arange(1, rows.shape[1] + 1, dtype=np.uint64))
     with np.errstate(over="ignore"):
         return splitmix64(rows.astype(np.uint64) @ weights)
@@ -216,7 +217,8 @@ def format_report(report: Mapping[str, Any]) -> str:
     ):
         lines.append(f"  WARNING: {warning}")
 
-    # These are 0 also if the records were read from files, which do not record them.
+    # These counts are 0 also if the records were read from files, which do not contain
+    # the counts.
     if not r["trimmed_tokens"]:
         del lines[3]
     if not r["documents"]:

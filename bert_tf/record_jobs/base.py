@@ -1,9 +1,9 @@
-"""`Runner`, who executes the stages of record creation, and the steps of a run on it.
+"""`Runner`, which executes the stages of record creation, and the steps of a run.
 
 `local.LocalRunner` has processes of this machine, `dask.DaskRunner` the workers of a
 cluster, and `beam.BeamRunner` pipelines. The steps are: cut, read, pair and mask the
-text, write shards. All results are files, in the folder of the intermediate files. The
-main process reads the counts and the keys of all segments.
+text, write shards. The results of all steps are files in the folder of the intermediate
+files. Of these, the main process reads only the counts and the keys of all segments.
 """
 
 import collections
@@ -36,8 +36,8 @@ class WorkUnit(NamedTuple):
     """A call of a stage.
 
     Attributes:
-        path: The file that the call writes last, in the work folder.
-        size: The work that the call takes, in the unit of the progress report.
+        path: The file that the call writes last. If it exists, the call is finished.
+        size: The amount of work of the call, in the unit of the progress report.
     """
 
     path: str
@@ -54,7 +54,7 @@ class Runner:
     has_local_files = True
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs one call where TensorFlow is imported, and returns its result."""
+        """Calls a function in a process that has TensorFlow imported; returns its result."""
         return function(*arguments)
 
     def submit(
@@ -87,17 +87,17 @@ class Runner:
                 progress.update(task.size)
 
     def mask(self, job: RecordsJob, parts: Sequence[WorkUnit]) -> None:
-        """Masks and writes the parts: `run`, with tasks of `stages.mask_part`."""
+        """Masks and writes the parts: calls `run` with the stage `stages.mask_part`."""
         self.run("masking", "examples", partial(stages.mask_part, job), parts)
 
     def check_folder(self, folder: str) -> None:
-        """Checks that all processes read and write a folder."""
+        """Checks that all processes can read and write a folder; by default, checks nothing."""
 
     def __enter__(self) -> Any:
         return self
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
-        """Ends the processes or the connection."""
+        """Ends the worker processes or closes the connection, if the subclass has any."""
 
 
 def unfinished(tasks: Sequence[WorkUnit]) -> list[WorkUnit]:
@@ -192,7 +192,7 @@ def prepare(
     cut: Sequence[Segment],
     runner: Runner,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Reads and pairs all text, and checks that there is enough of it.
+    """Runs the stages read and pair, and checks documents and truncation.
 
     Returns:
         For each split, the numbers of documents and of sentences, int64 [2]; and for

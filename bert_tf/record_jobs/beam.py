@@ -1,9 +1,9 @@
-"""Creates the same records on Apache Beam, for corpora that need several machines.
+"""Creates records on Apache Beam, for corpora that need several machines.
 
 Needs the [beam] extra. Beam calls the same functions of `stages` as `local`, so both
 write records with equal bytes. The stages write their files to a folder next to the
 output, so every worker must be able to write to the folder of the output. After a
-failure, the next run uses the files again.
+failure, the next run uses these files again.
 
 Each stage is a pipeline. A row is an unmasked sequence, and a part is a range of the
 shuffled order (see `shuffling`). The pipeline that masks sends each row to the part
@@ -70,7 +70,7 @@ class BeamRunner(Runner):
             )
 
     def mask(self, job: RecordsJob, parts: Sequence[WorkUnit]) -> None:
-        """Masks and writes the parts, to which each segment sends its rows."""
+        """Masks and writes the parts in a pipeline, which sends each row to its part."""
         import apache_beam as beam
 
         missing = (task.arguments for task in unfinished(parts))
@@ -129,7 +129,7 @@ def _mask_part(
     key: Key,
     slices: Iterable[NumberedRows],
 ) -> None:
-    """Masks and writes a part."""
+    """Masks and writes a part, from the rows that `_route` sent to the part."""
     by_segment = dict(slices)  # a runner may have repeated a call of `_route`
     rows = np.concatenate([by_segment[number] for number in sorted(by_segment)])
     stages.write_part(job, *key, shuffling.sort_part(rows, parts[key]))

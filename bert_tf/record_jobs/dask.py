@@ -1,7 +1,8 @@
-"""Worker processes of a Dask cluster. Needs the [dask] extra.
+"""Creates records on the workers of a Dask cluster. Needs the [dask] extra.
 
-The records are those of `local`, because the same functions run. Input, vocabulary,
-output and work folder lie on a file system that all workers see under the same paths.
+The workers call the same functions as `local`, so both write records with equal bytes.
+Input, vocabulary, output and work folder must lie on a file system that all workers see
+under the same paths.
 """
 
 import dataclasses
@@ -31,7 +32,7 @@ _SAME_COMMAND = "Run the same command again."
 def shared_paths(
     config: RecordsConfig, input_file: str, output_files: Sequence[str]
 ) -> tuple[RecordsConfig, str, list[str]]:
-    """Makes the paths absolute, for workers with other working directories; refuses remote ones."""
+    """Makes paths absolute for workers in other folders; a remote path raises `InputError`."""
     paths = (config.vocab_file, input_file, *output_files)
     if remote := [path for path in paths if "://" in path]:
         raise InputError(
@@ -52,15 +53,15 @@ class DaskRunner(Runner):
     Args:
         scheduler: Address of the scheduler, such as "tcp://host:8786", or its scheduler
             file.
-        timeout_secs: How long the run waits for the scheduler, and while there is no
-            worker.
+        timeout_secs: Seconds that the run waits for the scheduler, or for a worker
+            while the cluster has none.
     """
 
     def __init__(self, scheduler: str, timeout_secs: float) -> None:
         distributed = import_package("distributed", "dask", "runner=dask")
         self._dask = distributed
         self._timeout_secs = timeout_secs
-        # A path is that of a scheduler file.
+        # If `scheduler` is the path of a file, this is a scheduler file.
         address = {
             "scheduler_file" if os.path.isfile(scheduler) else "address": scheduler
         }

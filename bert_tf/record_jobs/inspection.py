@@ -50,11 +50,12 @@ class Batch:
 def read_records(
     patterns: str, masks: DynamicMasks, max_seq_length: int
 ) -> Iterator[Batch]:
-    """Reads all records in batches. The first record defines the lengths S and P.
+    """Reads all records in batches.
 
-    A damaged file is read up to the damage. A file without records gives one batch, of
-    size 0. `masks` masks unmasked records, whose length S is `max_seq_length`. A record
-    with other features or lengths raises an `InputError`.
+    The first record defines S, the sequence length, and P, the number of predictions
+    per sequence. A damaged file is read up to the damage. A file without records gives
+    one batch, of size 0. `masks` masks unmasked records, whose length S is
+    `max_seq_length`. A record with other features or lengths raises an `InputError`.
     """
     sizes: dict[str, int] = {}
     for path in find_records(patterns):
@@ -86,10 +87,10 @@ def read_records(
 
 
 def _read_serialized(path: str) -> Iterator[tuple[list[bytes], str]]:
-    """Yields batches of serialized records, at least one, and the damage after each.
+    """Yields batches of serialized records, at least one, each with the damage after it.
 
     The damage after the last batch of a damaged file is the reason why the next record
-    cannot be read. After any other batch, it is "".
+    cannot be read. The damage after any other batch is "".
     """
     data = tfrecords.open_records(path)
     start = 0
@@ -115,8 +116,8 @@ def _parser(
 ) -> Callable[[Sequence[bytes]], Columns]:
     """Returns a function that parses the records of a file, which begins with `record`.
 
-    If `sizes` is empty, the lengths S and P of the record are added to it; otherwise,
-    the record must have these lengths.
+    If `sizes` is empty, the lengths S (sequence) and P (predictions) of the record are
+    added to `sizes`; otherwise, the record must have these lengths.
     """
     if record_format.is_unmasked(record):
         return _masking_parser(path, masks, max_seq_length)
@@ -163,10 +164,11 @@ _CHANGED = "the SHA-256 of the file differs from the SHA-256 in its manifest"
 
 
 def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
-    """Prints the first records, and returns whether all records are as expected.
+    """Prints `num_examples` records and a report; returns whether all is as expected.
 
-    All records must obey all rules, and all figures must be as expected for `config`.
-    The lengths are taken from the records, unless the records are unmasked.
+    This means that each record obeys all rules, each figure is as expected for
+    `config`, and each file has the checksum in its manifest. The lengths are taken from
+    the records, unless the records are unmasked.
     """
     vocabulary = stages.vocabulary(config)
     tokens = stages.tokenizer(config.vocab_file, config.do_lower_case).vocabulary
@@ -193,7 +195,7 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
             print(text, end="\n\n")
             num_examples -= 1
         if batch.size:
-            # The distribution is that of the records that obey all rules.
+            # Only the records that obey all rules count for the distribution.
             breaks = record_rules.broken_rules(batch.columns, vocabulary)
             for rule, rows in breaks.items():
                 broken.add(
@@ -209,7 +211,7 @@ def inspect(config: RecordsConfig, input_file: str, num_examples: int) -> bool:
 
 
 def _is_changed(path: str) -> bool:
-    """Whether manifests next to a file list it, but only with another SHA-256."""
+    """Whether manifests next to a file list the file, but none with its current SHA-256."""
     entries = list_shards(manifests_next_to([path], skip_damaged=True), path)
     return bool(entries) and not any(
         shard.has_recorded_checksum() for _, shard in entries

@@ -22,16 +22,16 @@ from bert_tf.record_creation.records_config import RecordsConfig
 from bert_tf.record_jobs.base import Runner
 from bert_tf.record_jobs.records_job import WorkerKilledError
 
-# There is one worker, and one more for each full block of this many bytes. The text is
-# counted `dupe_factor` times. For less text, one more worker would take more time to
-# start (about 3 s) than the worker would save.
+# There is one worker, and one more for each full block of this many bytes of the input,
+# times `dupe_factor`. For less text, a further worker would take more time to start
+# (about 3 s) than the worker would save.
 _BYTES_PER_WORKER = 16 << 20
 
 
 def runner_for(
     config: RecordsConfig, input_file: str, num_workers: int
 ) -> "LocalRunner":
-    """Returns a runner with as many processes as the input is worth, at most `num_workers`."""
+    """Returns a runner whose number of processes fits the input, at most `num_workers`."""
     size = _local_input_bytes(input_file) * config.dupe_factor
     return LocalRunner(min(num_workers, 1 + size // _BYTES_PER_WORKER))
 
@@ -69,10 +69,10 @@ class LocalRunner(Runner):
     """Runs functions in `count` processes, or in this process if `count` is 1.
 
     The processes are spawned, because a forked process hangs if TensorFlow was imported
-    before the fork. Each process first calls `set_up`, a function at module level. The
-    processes end at once at the end of a `with` statement, so that they write no more
-    files after an error; and when this process ends, even if it is killed. If a worker
-    process was killed, the `with` statement raises `WorkerKilledError`.
+    before the fork. Each process first calls `set_up`, a function at module level. At
+    the end of a `with` statement, the processes are killed, so that they write no more
+    files after an error. They also end when this process ends, even if it is killed. If
+    a worker process was killed, the `with` statement raises `WorkerKilledError`.
     """
 
     def __init__(self, count: int, set_up: Callable[[], None] = use_one_core) -> None:
@@ -95,13 +95,13 @@ class LocalRunner(Runner):
     def submit(
         self, function: Callable[..., Any], *arguments: Any
     ) -> Callable[[], Any]:
-        """Starts a call; without worker processes, it runs when its result is needed."""
+        """Starts a call. Without worker processes, the call runs when its result is needed."""
         if self._pool is None:
             return functools.partial(function, *arguments)
         return self._pool.submit(function, *arguments).result
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs one call in a worker process, and returns its result."""
+        """Runs one call, in a worker process if there are any, and returns its result."""
         return self.submit(function, *arguments)()
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
@@ -118,7 +118,7 @@ class LocalRunner(Runner):
 
 
 def _begin(set_up: Callable[[], None]) -> None:
-    """Prepares a worker process, which ends when its parent process does."""
+    """Prepares a worker process, which will end when its parent process ends."""
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     set_up()
 

@@ -23,9 +23,9 @@ from bert_tf.storage.overwrite_rule import first_existing
 from bert_tf.storage.paths import check_output_file, resolve_output
 from bert_tf.tokenization.vocabulary import known_casing
 
-# Shorter sequences lose half of ordinary sentences too. Of books and of WikiText-2,
-# with one sentence per line, truncation removes 11 and 14 % of the tokens at length
-# 128, 23 and 26 % at 64, and 45 and 56 % at 32.
+# At shorter lengths, truncation removes half of the tokens of ordinary sentences too.
+# Of books and of WikiText-2, with one sentence per line, truncation removes 11 and 14 %
+# of the tokens at length 128, 23 and 26 % at 64, and 45 and 56 % at 32.
 _ORDINARY_LENGTH = 64
 _TRUNCATION_WARNING = 0.25
 
@@ -39,8 +39,9 @@ def plan_job(
 ) -> RecordsJob | None:
     """Checks input, vocabulary and output of `base.create_records`; writes nothing.
 
-    Returns the job, or None if its records are already complete. `is_local` says
-    whether the work folder must be local.
+    Returns the job, or None if its records are already complete. In this case, a work
+    folder that is left is removed. `is_local` says whether the work folder must be
+    local.
     """
     stages.forget_vocabulary()
     # A run through a link and a run on its target must have the same work folder.
@@ -48,12 +49,12 @@ def plan_job(
     if len(output_files) > 1:
         config = dataclasses.replace(config, num_output_shards=len(output_files))
 
-    # The casing of the vocabulary, if it is known, decides.
+    # From here on, `do_lower_case` is not None: the casing of the vocabulary if known.
     is_cased = known_casing(config.vocab_file, config.do_lower_case) is False
     config = dataclasses.replace(config, do_lower_case=not is_cased)
     vocabulary = stages.vocabulary(config)
 
-    # The facts about the input, which identify it.
+    # The properties that identify the input.
     if config.tfds_name:
         split = tfds_split(config)
         paths = []
@@ -100,7 +101,7 @@ def plan_job(
 def _check_output_paths(
     job: RecordsJob, input_paths: Sequence[str], patterns: str
 ) -> None:
-    """Checks that outputs are regular files or absent, and that no run reads them."""
+    """Checks that outputs are regular files or absent, and not an input of this or a later run."""
     vocabulary = job.config.vocab_file
     inputs = [*input_paths, vocabulary, f"{vocabulary}.json"]
     if os.path.realpath(vocabulary) in map(os.path.realpath, input_paths):
@@ -122,7 +123,7 @@ def _check_output_paths(
 
 
 def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
-    """Checks that each split has enough documents; warns if files seem to be joined.
+    """Checks that each split has enough documents; warns if files became one document.
 
     Random next sentences need two documents. `counts` has, for each split, the numbers
     of documents and of sentences: int64 [2].
@@ -162,11 +163,11 @@ def check_documents(job: RecordsJob, counts: Mapping[str, np.ndarray]) -> None:
 
 
 def check_truncation(job: RecordsJob, tokens: np.ndarray) -> None:
-    """Checks that truncation keeps half of the tokens; warns if a quarter is lost.
+    """Raises an `InputError` if truncation removes more than half of the tokens.
 
-    If a sequence has less than 64 tokens, truncation may remove up to 95 %; with
-    `allow_truncation`, it may remove any share. `tokens`, int64 [2], is
-    `shuffling.count_tokens` of all rows.
+    If `max_seq_length` is below 64, the limit is 95 %; with `allow_truncation`, there
+    is no limit. If more than a quarter is removed, a warning is printed. `tokens`,
+    int64 [2], is the sum of `shuffling.count_tokens` over all rows.
     """
     length = job.config.max_seq_length
     removed = tokens[1] / max(tokens.sum(), 1)
@@ -252,8 +253,9 @@ def _difference(job: RecordsJob, manifest: Manifest) -> str:
 def remove_old_records(job: RecordsJob) -> None:
     """Removes the records that this job replaces, and prints their shards.
 
-    Shards that an interrupted run of this job has written are kept. If the size of one
-    has changed since, its mark is removed, and it is written again.
+    Shards that an interrupted run of this job has written are kept. If the size of such
+    a shard has changed since, the file that marks the shard as complete is removed, so
+    that the shard is written again.
     """
     removed = _shards_to_remove(job)
     if removed:
@@ -265,8 +267,8 @@ def remove_old_records(job: RecordsJob) -> None:
     for path in [job.completed_path, *removed, job.manifest_path]:
         files.remove(path)
 
-    # A network file system may go on to report a file as missing that a call has looked
-    # for.
+    # The folder is listed, because a network file system may go on to report a file as
+    # missing after a call has looked for the file.
     existing = {*files.list_folder(job.intermediate_folder)}
     for key in job.shard_keys:
         marker = job.path("shard", *key)
@@ -276,7 +278,7 @@ def remove_old_records(job: RecordsJob) -> None:
 
 
 def _shard(job: RecordsJob, split: str, number: int) -> Shard:
-    """Returns the entry for the manifest of a shard that is complete."""
+    """Returns the entry of a complete shard in the manifest."""
     facts = json_files.read(job.path("shard", split, number), own=True)
     return Shard(absolute_path(job.shards[split][number]), split=split, **facts)
 
@@ -294,7 +296,7 @@ def write_manifest(
     config = job.config
     vocabulary = stages.vocabulary(config)
 
-    # The statistics of a split are the sum of those of its parts.
+    # The statistics of a split are the sum of the statistics of its parts.
     reports = {}
     for split, plan in plans.items():
         parts = (

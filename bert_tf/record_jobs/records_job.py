@@ -27,7 +27,7 @@ _RECORDS = re.compile(r"\.tf_?records?")
 
 
 class WorkerKilledError(InputError):
-    """A worker was lost, or cannot be used; the files that are complete are kept."""
+    """A worker was lost or cannot be used. Complete intermediate files are kept."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,7 @@ class RecordsJob:
         shards: For each split, the paths of its shards.
         work_folder: Folder of `intermediate_folder` and of a lock (see
             `work_folder_path`).
-        segment_sizes: Bytes of text in each segment of the input, when it has been cut.
+        segment_sizes: Bytes of text in each segment of the input; () before it is cut.
     """
 
     config: RecordsConfig
@@ -63,7 +63,7 @@ class RecordsJob:
         return os.path.join(self.intermediate_folder, f"{kind}-{split}-{number:06d}")
 
     def segment_paths(self, kind: str, split: str) -> list[str]:
-        """Returns the names of the documents or the rows of all segments."""
+        """Returns the paths of the files of all segments; `kind` is "documents" or "rows"."""
         return [
             self.path(kind, split, number) for number in range(len(self.segment_sizes))
         ]
@@ -243,10 +243,10 @@ def has_intermediate_files(job: RecordsJob) -> bool:
 
 
 def remove_work_folder(folder: str) -> None:
-    """Removes a work folder; last the lock file, which shows that it is one.
+    """Removes a work folder, last its lock file, which marks the folder as a work folder.
 
-    If a worker on another machine writes at this moment, the folder remains for the
-    next run.
+    If a worker on another machine writes to the folder at this moment, the folder is
+    not removed, and the next run can use it.
     """
     with contextlib.suppress(OSError):
         _clear(folder)

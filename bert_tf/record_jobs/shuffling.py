@@ -47,7 +47,7 @@ class Part:
 
 
 def count_bins(path: str) -> np.ndarray:
-    """Returns the number of rows in each bin that `save_rows` wrote: int64 [2**20]."""
+    """Counts, for each bin (see `Part`), the rows that `save_rows` wrote: int64 [2**20]."""
     keys = load_array(f"{path}.keys", np.uint64)
     return np.bincount(
         (keys >> np.uint64(_BIN_SHIFT)).astype(np.int64), minlength=1 << _BIN_BITS
@@ -91,7 +91,7 @@ def load_arrays(path: str) -> dict[str, np.ndarray]:
 
 
 def count_documents(path: str) -> np.ndarray:
-    """Returns the numbers of documents and of sentences in a file: int64 [2]."""
+    """Returns the numbers of documents and of sentences in a file of documents: int64 [2]."""
     with files.open_binary(path, "rb") as file, np.load(file) as arrays:
         return np.array([len(arrays["ids"]), len(arrays["sentences"]) - 1])
 
@@ -100,7 +100,7 @@ def save_rows(path: str, batches: Iterator[np.ndarray]) -> None:
     """Writes rows, in ascending order of their keys, to three files.
 
     The files are `<path>.rows`, `<path>.keys` (uint64 [N]) and `<path>.tokens` (int64
-    [2], the sum of `count_tokens`).
+    [2], the sum of `count_tokens` over all rows).
     """
     keys = bytearray()
     tokens: np.ndarray = np.zeros(2, np.int64)
@@ -123,7 +123,7 @@ def count_tokens(rows: np.ndarray) -> np.ndarray:
 
 
 def load_array(path: str, dtype: type | np.dtype) -> np.ndarray:
-    """Returns the content of a file that `save_rows` wrote."""
+    """Reads one of the files that `save_rows` wrote, as a flat array of `dtype`."""
     with files.open_binary(path, "rb") as file:
         return np.frombuffer(file.read(), dtype)
 
@@ -145,7 +145,7 @@ def load_part(paths: Sequence[str], part: Part, dtype: np.dtype) -> np.ndarray:
 
 
 def slice_of_part(keys: np.ndarray, part: Part) -> slice:
-    """Returns the slice of the keys, which are ascending, whose bins are in a part."""
+    """Returns the slice of the ascending array `keys` that is in the bins of a part."""
     if not part.rows:
         return slice(0, 0)
     first = part.first_bin << _BIN_SHIFT
@@ -157,8 +157,8 @@ def slice_of_part(keys: np.ndarray, part: Part) -> slice:
 def sort_part(rows: np.ndarray, part: Part) -> np.ndarray:
     """Sorts rows by key, and returns only the rows that belong to a part.
 
-    `rows` has all rows whose bins are in the part, in the order of the segments. The
-    first and the last bin may also contain rows of the adjacent parts.
+    `rows` has all rows in the bins of the part, in the order of the segments. The first
+    and the last bin may also contain rows of the adjacent parts.
     """
     order = np.argsort(rows["key"], kind="stable")[part.skip : part.skip + part.rows]
     return rows[order]

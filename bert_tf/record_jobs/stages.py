@@ -62,7 +62,7 @@ def vocabulary(config: RecordsConfig) -> algorithm.Vocabulary:
 
 
 def forget_vocabulary() -> None:
-    """Makes the next run of this process read the vocabulary again; it may have changed."""
+    """Makes the next run of this process read the vocabulary file, which may have changed."""
     tokenizer.cache_clear()
     vocabulary.cache_clear()
 
@@ -75,7 +75,7 @@ def row_dtype(config: RecordsConfig) -> np.dtype:
 def plan_parts(
     config: RecordsConfig, bins: np.ndarray, shard_count: int
 ) -> list[shuffling.Part]:
-    """Divides a split into parts; `bins` is the sum of `count_bins` of all segments."""
+    """Divides a split into parts; `bins` is the sum of `count_bins` over all segments."""
     if bins.sum() < shard_count:
         empty = f"{shard_count - bins.sum():,} of {shard_count:,} shards are empty"
         print(f"The text gives {bins.sum():,} examples, so {empty}.", file=sys.stderr)
@@ -161,7 +161,7 @@ def assemble_shard(
     number: int,
     parts: Mapping[int, int],
 ) -> None:
-    """Concatenates the parts of a shard, which are TFRecord files, and removes them.
+    """Concatenates the parts of a shard, which are TFRecord files, and removes the parts.
 
     Also writes `shard-<split>-<number>`, with the size and the checksum of the shard.
     `parts` maps the index of each part, in order, to its number of rows.

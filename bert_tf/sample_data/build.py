@@ -1,4 +1,4 @@
-"""Builds the sample data: corpus, classification set, and statistics of both."""
+"""Builds the sample data: a corpus, a classification set, and statistics of both."""
 
 import dataclasses
 import itertools
@@ -153,7 +153,7 @@ def _check_config(config: SampleDataConfig) -> None:
 def _interleave_libraries(
     source_files: list[documentation.SourceFile], seed: int
 ) -> list[documentation.SourceFile]:
-    """Returns files of the classified libraries: at random, one of each in turn."""
+    """Returns the files of the classified libraries, shuffled, one of each library in turn."""
     files_ = random.Random(seed).sample(source_files, len(source_files))
     by_library = (
         [f for f in files_ if f.library == library] for library in documentation.LABELS

@@ -1,4 +1,4 @@
-"""The classification set: passages of a part, and their libraries."""
+"""Makes the classification set: passages of docstrings, labeled with their libraries."""
 
 import itertools
 import random
@@ -22,10 +22,10 @@ _MAX_WORDS = 100
 def classification_rows(
     documents: Sequence[Document], per_label: int, seed: int
 ) -> list[tuple[str, ...]]:
-    """Makes passages, as rows of `CLASSIFICATION_COLUMNS`; the label is the library.
+    """Returns rows (passage, label). The label names the library of the passage.
 
     A passage has up to three sentences, and does not contain the name of a classified
-    library. All passages differ, and there are at most `per_label` for each library.
+    library. All passages differ, and each library has at most `per_label` passages.
     """
     # The first of several equal passages, and its library.
     distinct_passages: dict[str, tuple[str, str]] = {}
@@ -64,7 +64,7 @@ def _runs_without_library_name(document: Document) -> Iterator[list[str]]:
 
 
 def _passages(sentences: Sequence[str]) -> Iterator[str]:
-    """Yields passages of up to three sentences that have 20 to 100 words."""
+    """Joins up to three sentences to a passage, and yields the passages of 20 to 100 words."""
     for start in range(0, len(sentences), 3):
         passage = " ".join(sentences[start : start + 3])
         if _MIN_WORDS <= len(passage.split()) <= _MAX_WORDS:

@@ -34,8 +34,8 @@ class Text:
 class Document:
     """The prose of one docstring.
 
-    `library` is a distribution, or "python" for the standard library. `texts` are the
-    paragraphs, or after `sentences.split_into_sentences` the sentences that are kept.
+    `library` is the name of a distribution, or "python" for the standard library.
+    `texts` are paragraphs; after `sentences.split_into_sentences`, they are sentences.
     """
 
     library: str
@@ -132,7 +132,7 @@ def _sections(lines: list[str]) -> list[_Section]:
 
 
 def _entries(section: _Section) -> Iterator[tuple[str, list[str]]]:
-    """Yields each term of a section, "" for text about no term, with the lines about it."""
+    """Yields (term, lines about the term) of a section; the term is "" for other lines."""
     if section.kind == "skipped":
         if not section.is_numpy:
             # The lines after the indented part of a section belong to no section and
@@ -174,7 +174,7 @@ def _described_terms(section: _Section) -> Iterator[tuple[str, list[str]]]:
 
 
 def _split_term(line: str, section: _Section) -> tuple[str, list[str]]:
-    """Returns the term at the start of a line, or "", and the remaining text."""
+    """Returns the term at the start of a line, or "", and the remaining text as lines."""
     entry = (_NUMPY_ENTRY if section.is_numpy else _GOOGLE_ENTRY).match(line)
     if not entry or not (section.is_numpy or _is_inside(line, section)):
         return "", [line]
@@ -207,7 +207,8 @@ _TABLE_ROW = re.compile(r"\S {3,}\S|^\s*\w+ {2,}-{0,2} {0,2}\w")
 def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
     """Yields (argument, text) of each paragraph except tables.
 
-    The argument is the name in a Sphinx field (`:param name:`) that begins it, else "".
+    If a Sphinx field (`:param name:`) begins the paragraph, the argument is its name,
+    else "".
     """
     for name, block in _blocks(lines):
         if not any(_TABLE_ROW.search(line) for line in block):
@@ -215,7 +216,7 @@ def _paragraphs(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _blocks(lines: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yields (argument, lines) of paragraphs, without directives and rules."""
+    """Yields (argument, lines) of each paragraph, without directives and horizontal lines."""
     name = ""
     block: list[str] = []
     directive_indent: int | None = None
@@ -291,8 +292,8 @@ _INLINE = re.compile(
 def strip_inline_markup(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Converts a paragraph of reStructuredText or Markdown to plain text.
 
-    Returns the text, with single spaces and with `GAP` in place of formulas and URLs,
-    and the [start, end) positions in it of the words that were marked as code.
+    Returns the plain text, with single spaces and with `GAP` in place of formulas and
+    URLs, and the [start, end) positions, in the plain text, of words marked as code.
     """
     plain = ""
     code: list[tuple[int, int]] = []
@@ -337,7 +338,7 @@ def _role_text(role: str, target: str) -> tuple[str, bool]:
 
 
 def _literal(content: str) -> tuple[str, bool]:
-    """Returns the text between backquotes, and whether it is code: up to 6 words."""
+    """Returns the text between backquotes, and whether it counts as code: up to 6 words."""
     content = content.strip()
     if "`" in content or "://" in content:
         return GAP, False

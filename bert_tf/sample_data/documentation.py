@@ -77,10 +77,11 @@ _DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A Python source file of a library: a distribution, or "python".
+    """A Python source file of a library.
 
-    "python" is the standard library. `name` is the path relative to the folder of the
-    standard library or of the installed packages, which is the same on all machines.
+    `library` is the name of a distribution, or "python" for the standard library.
+    `name` is the path relative to the folder of the standard library or of the
+    installed packages. It is the same on all machines.
     """
 
     library: str
@@ -105,7 +106,7 @@ def library_versions() -> dict[str, str]:
 
 
 def list_source_files() -> list[SourceFile]:
-    """Returns the source files of all libraries, by library and name."""
+    """Returns the source files of all libraries, library by library, in a fixed order."""
     files = _standard_library()
     for library, distribution in _installed().items():
         names = sorted(
@@ -133,8 +134,8 @@ def read_docstrings(
 ) -> list[Document]:
     """Reads files in parallel and returns the prose of their distinct docstrings.
 
-    Returns at most `limit` docstrings, or all if `limit` is 0. They do not depend on
-    `num_workers`.
+    Returns at most `limit` docstrings, or all if `limit` is 0. The result does not
+    depend on `num_workers`.
     """
     # The paragraphs are the key, so only one of several docstrings with equal
     # paragraphs is kept.
@@ -157,7 +158,7 @@ def read_docstrings(
 
 
 def read_source_file(file: SourceFile) -> list[Document]:
-    """Returns the prose of the docstrings of one file; [] if it cannot be parsed."""
+    """Returns the prose of the docstrings of one file; [] if the file cannot be parsed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

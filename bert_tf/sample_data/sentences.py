@@ -33,7 +33,7 @@ def split_into_sentences(documents: Sequence[Document]) -> list[Document]:
 
 
 def _mask_dots(text: str) -> str:
-    """Replaces full stops in sentences by "_", and characters beyond ASCII by "x".
+    """Replaces full stops inside sentences by "_", and characters beyond ASCII by "x".
 
     Colons and semicolons also become "_". The length of the text does not change.
     """

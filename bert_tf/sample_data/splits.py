@@ -1,4 +1,4 @@
-"""Splits documents into train, dev and test, without eight equal words in a row.
+"""Splits documents into train, dev and test, which share no eight words in a row.
 
 Documentation contains many repetitions: two versions of a function often have the same
 description, and many functions describe the same argument. With a random split of the
@@ -54,7 +54,7 @@ def remove_boilerplate(documents: Sequence[Document]) -> list[Document]:
 
 
 def _ngrams(text: str) -> set[int]:
-    """Returns hashes of the n-grams of a text, or of all its words if there are fewer.
+    """Returns hashes of the n-grams of a text; of a shorter text, the hash of all words.
 
     A word consists of letters, digits and "_". Upper and lower case are equal.
     """
@@ -108,7 +108,7 @@ def assign_parts(
             s for s, d in zip(sizes, documents, strict=True) if d.library == library
         )
 
-        # Each group goes to the part with more room, or to training.
+        # Each group goes to the part that can take more characters, or to training.
         remaining = dict.fromkeys(("dev", "test"), heldout_fraction / 2 * total)
         for group_members in in_library:
             size = sum(sizes[number] for number in group_members)

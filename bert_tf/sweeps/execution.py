@@ -62,10 +62,10 @@ def execute(
 
 
 def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -> None:
-    """Checks that the program accepts each value, with the first values of other flags.
+    """Checks that the program accepts each value, with the first value of each other flag.
 
-    `pairs` has the names of flags and the values. Nothing is written into the folder of
-    the sweep.
+    `pairs` are the names of flags, each with a value to check. Nothing is written into
+    the folder of the sweep.
     """
     if pairs:
         _LOGGER.info("Checking the flags and the values of the grid.")
@@ -74,7 +74,7 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
     runs = (
         PlannedRun(tuple({**first, name: value}.items()), 1) for name, value in pairs
     )
-    # Of the first values, only one run is needed: a dict has equal keys once.
+    # The first values of all flags give the same run, which the dict contains once.
     commands = {run: [*plan.command(run), "--check_only=true"] for run in runs}
 
     with files.temporary_folder() as folder:
@@ -92,8 +92,9 @@ def _check_values(plan: Plan, pairs: Sequence[tuple[str, str]], parallel: int) -
 def _start(command: Sequence[str], log: str, **options: Any) -> tuple[Any, int]:
     """Starts a process whose stdout and stderr are appended to a log.
 
-    Returns the process, and the size of the log before it. The process has a session of
-    its own, so that Ctrl-C in a terminal reaches only the sweep.
+    Returns the process, and the size of the log before the process wrote to the log.
+    The process has a session of its own, so that Ctrl-C in a terminal reaches only the
+    sweep.
     """
     files.make_folder(os.path.dirname(log))
     with files.explain_write_errors(log), open(log, "ab") as output:
@@ -110,7 +111,7 @@ def _start(command: Sequence[str], log: str, **options: Any) -> tuple[Any, int]:
 
 
 def _error(code: int, log: str, log_start: int) -> str:
-    """Returns the line that states why a process failed; "" if it did not."""
+    """Returns the line of the log that states why a process failed; "" if it succeeded."""
     if not code:
         return ""
     with open(log, "rb") as file:

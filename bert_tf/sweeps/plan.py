@@ -1,4 +1,4 @@
-"""The runs of a sweep and their commands, from the grid and the given command."""
+"""Plans the runs of a sweep and their commands, from the grid and the given command."""
 
 import dataclasses
 import itertools
@@ -72,7 +72,8 @@ class Plan:
     """The runs of a sweep.
 
     Attributes:
-        seeds: The number of runs for each cell; their seeds are 1, 2, 3, ...
+        seeds: The number of runs for each cell (combination of values of the grid).
+            The seeds of these runs are 1, 2, 3, ...
         program: One of `PROGRAMS`.
         flags: The flags that all runs have, as words of a command line.
     """
@@ -91,7 +92,7 @@ class Plan:
         return list(itertools.product(*columns))
 
     def runs(self) -> list[PlannedRun]:
-        """Returns the runs: all seeds of the first cell, then those of the next."""
+        """Returns the runs: all seeds of the first cell, then all seeds of the next cell, ..."""
         return [
             PlannedRun(cell, seed + 1)
             for cell in self.cells()
@@ -155,7 +156,7 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 
 def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, ...]]:
-    """Returns the name of the program, and its flags with the ones that the sweep needs."""
+    """Returns the program and its flags; adds --do_train and --do_eval if they are missing."""
     first_word = command[0] if command else "no program"
     name = os.path.basename(first_word).removesuffix(".py")
     # It may be the name of a console script.
@@ -167,7 +168,7 @@ def _parse_command(command: Sequence[str], grid: Grid) -> tuple[str, tuple[str, 
             "--task_name=MRPC."
         )
 
-    # Neither what the sweep sets nor what is in the grid.
+    # Flags that the sweep sets and flags in the grid raise an error.
     names = {
         word.lstrip("-").partition("=")[0]
         for word in command[1:]

@@ -19,7 +19,7 @@ _FORMULAS: tuple[tuple[str, Callable[[float], float]], ...] = (
 
 
 def metrics_of(run: str) -> dict[str, float]:
-    """Returns the metrics of a run, by name; {} if it has no results yet."""
+    """Returns the metrics of the run in the folder `run`, by name; {} if there are none yet."""
     metrics = {}
     for name in ("eval_results.txt", "test_results.txt"):
         path = os.path.join(run, name)
@@ -33,13 +33,13 @@ def metrics_of(run: str) -> dict[str, float]:
 
 
 def runs_of(folder: str) -> dict[str, dict[str, float]]:
-    """Returns the metrics of a run, or of each run of a sweep, by folder."""
+    """Maps the folder of a run, or of each run of a sweep, to the metrics of that run."""
     runs = sorted(glob.glob(os.path.join(glob.escape(folder), "runs", "*"))) or [folder]
     return {run: metrics for run in runs if (metrics := metrics_of(run))}
 
 
 def best_run(folder: str, metric: str) -> str | None:
-    """Returns the run with the highest value of a metric; None if no run has it.
+    """Returns the folder of the run with the highest value of a metric; None if none has it.
 
     Of several equal runs, only one keeps its weights after a sweep. This run is
     returned.
@@ -57,9 +57,9 @@ def best_run(folder: str, metric: str) -> str | None:
 
 
 def best_setting(folder: str, metric: str) -> list[str]:
-    """Returns the runs of the setting with the highest mean of a metric, if any.
+    """Returns the runs of the setting with the highest mean of a metric; [] without results.
 
-    The names of runs that differ in their seeds only are equal up to "+seed=".
+    A setting has several runs, whose names differ only after "+seed=".
     """
     settings: dict[str, list[str]] = {}
     runs = runs_of(folder)
@@ -74,7 +74,7 @@ def best_setting(folder: str, metric: str) -> list[str]:
 
 
 def values_for(folder: str, formula: str, choice: str) -> list[float]:
-    """Returns the values of a formula for the runs that `choice` selects."""
+    """Returns the values of a formula, such as "100*f1", for the runs that `choice` selects."""
     name, function = _parse(formula)
     runs = runs_of(folder)
     kind, _, metric = choice.partition(":")
@@ -96,7 +96,7 @@ def _parse(formula: str) -> tuple[str, Callable[[float], float]]:
 
 
 def with_results(rows: Iterable[str]) -> list[Sequence[str]]:
-    """Returns the cells of the table: `HEADER`, then a row for each line of input."""
+    """Returns the cells of the table: `HEADER`, then a row for each line of `rows`."""
     cells: list[Sequence[str]] = [HEADER]
     means: list[float | None] = []
     for row in rows:

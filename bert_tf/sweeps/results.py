@@ -36,7 +36,7 @@ class Cell:
         }
 
     def statistics(self) -> dict[str, float]:
-        """Returns mean and best, and for several runs the standard deviation (n - 1).
+        """Returns mean and best; for several results also the standard deviation (n - 1).
 
         Results that are not finite count as no result.
         """
@@ -54,7 +54,7 @@ class Cell:
         return figures
 
     def row(self, decimals: int) -> dict[str, str]:
-        """Returns the texts of the row, by column."""
+        """Returns the row of this cell in the table: a string for each column name."""
         numbers = {
             name: f"{value:.{decimals}f}" for name, value in self.statistics().items()
         }
@@ -72,7 +72,7 @@ class Cell:
 
 
 def best_run(results: Mapping[PlannedRun, DevResult]) -> PlannedRun:
-    """Returns the run with the best value, the first of equal ones; NaN is the worst value."""
+    """Returns the run with the best value, the first of equal runs; NaN is the worst value."""
 
     def rank(run: PlannedRun) -> float:
         value = results[run].value
@@ -104,7 +104,7 @@ def make_cells(
 
 
 def as_csv(cells: Sequence[Cell]) -> str:
-    """Returns the text of sweep.csv."""
+    """Returns the text of sweep.csv, which has a row for each cell."""
     text = io.StringIO()
     rows = [cell.row(decimals=6) for cell in cells]
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -114,7 +114,7 @@ def as_csv(cells: Sequence[Cell]) -> str:
 
 
 def as_table(cells: Sequence[Cell]) -> str:
-    """Returns the table for people: fewer digits, and degenerate runs marked."""
+    """Returns the table to print: fewer digits than sweep.csv, and degenerate runs marked."""
     rows = []
     notes = []
     for cell in cells:
@@ -137,10 +137,10 @@ def as_table(cells: Sequence[Cell]) -> str:
 def write_hparams_page(
     folder: str, grid: Mapping[str, Sequence[str]], cells: Sequence[Cell]
 ) -> None:
-    """Writes the page: one session for each run with a result. Replaces the folder.
+    """Writes the HPARAMS page of TensorBoard to `folder`, and replaces the folder.
 
-    The runs of a cell are one group of sessions, for which the page shows the mean of
-    each metric.
+    Each run with a result is one session. The runs of a cell are one group of sessions,
+    for which the page shows the mean of each metric.
     """
     import tensorflow as tf
     from tensorboard.plugins.hparams import api

@@ -32,7 +32,7 @@ _WITH_WEIGHTS = ("checkpoints", "best", "*.tf_record*", "features")
 
 
 class SweepStore:
-    """Reads and writes the files of a sweep. Nothing is written before `locked`."""
+    """Reads and writes the files of a sweep. Writes nothing before `locked` is entered."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
@@ -42,7 +42,7 @@ class SweepStore:
         self._workspace.check_owned((SWEEP_FILE,), _WRITTEN)
 
     def _check_same_sweep(self) -> None:
-        """Checks that the earlier calls are a part of this sweep."""
+        """Checks that this plan extends the plan of the earlier calls in the same folder."""
         before = self._saved
         plan = self._plan
         grid = dict(before["grid"])
@@ -133,7 +133,7 @@ class SweepStore:
         }
 
     def remove_weights(self) -> None:
-        """Removes the weights of finished runs except the best, unless all are kept."""
+        """Removes the weights of finished runs except the best run, unless all are kept."""
         results = self.results()
         if self._saved["keep_all"] or not results:
             return

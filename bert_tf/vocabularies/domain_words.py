@@ -1,6 +1,7 @@
-"""Chooses words of a domain that a vocabulary lacks, and measures its cost.
+"""Chooses words of a domain that a vocabulary lacks, and measures the cost of texts.
 
-A word that the vocabulary lacks costs several WordPiece tokens, or becomes [UNK].
+The cost of a text is its number of WordPiece tokens and of words that become [UNK]. A
+word that the vocabulary lacks costs several WordPiece tokens, or becomes [UNK].
 """
 
 import dataclasses
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 @documented
 @dataclasses.dataclass(frozen=True)
 class NewWordsConfig:
-    """Settings of the choice of words.
+    """Settings of the choice of new words for a vocabulary.
 
     Raises:
-        InputError: The number is below 1.
+        InputError: `num_words` is below 1.
     """
 
     num_words: int = option(
@@ -39,10 +40,10 @@ class NewWordsConfig:
 
 @dataclasses.dataclass(frozen=True)
 class NewWord:
-    """A word, before WordPiece, that gets an entry of its own.
+    """A word that gets an entry of its own in the vocabulary.
 
-    `pieces` are the ids of its tokens so far; [UNK] alone if the vocabulary does not
-    cover it.
+    `count` is its number of occurrences in the text. `pieces` are the ids of the tokens
+    into which the former vocabulary splits the word, or only the id of [UNK].
     """
 
     word: str
@@ -52,7 +53,7 @@ class NewWord:
 
 @dataclasses.dataclass(frozen=True)
 class TextCost:
-    """The numbers of words of a text, of their tokens, and of words that become [UNK]."""
+    """Numbers of words of a text, of their WordPiece tokens, and of words that become [UNK]."""
 
     words: int
     tokens: int
@@ -67,14 +68,15 @@ class TextCost:
 def choose_words(
     counts: Mapping[str, int], tokenizer: "BertTokenizer", config: NewWordsConfig
 ) -> list[NewWord]:
-    """Chooses the words for which an entry of their own saves most tokens.
+    """Chooses the words for which an entry of their own saves the most tokens.
 
-    An entry saves all pieces but one at each occurrence of its word. A word that
-    becomes [UNK] counts as if each of its characters were a piece, and as at least two
-    pieces.
+    An entry saves all pieces (WordPiece tokens) but one at each occurrence of its word.
+    A word that becomes [UNK] counts as if each of its characters were a piece, and as
+    at least two pieces.
 
-    Returns at most `num_words` words, from most to fewest saved tokens; ties in the
-    order of the words. An `InputError` is raised if the vocabulary has all words.
+    Returns at most `num_words` words, from most to fewest saved tokens. Words that save
+    equally many tokens are in alphabetical order. If the vocabulary has all words, an
+    `InputError` is raised.
     """
     words = list(counts)
     if not words:
@@ -114,7 +116,7 @@ def cost_of(counts: Mapping[str, int], tokenizer: "BertTokenizer") -> TextCost:
 def _tokenized(
     words: Sequence[str], tokenizer: "BertTokenizer"
 ) -> tuple[Any, np.ndarray, np.ndarray]:
-    """Returns ids, ragged [N, None]; numbers of pieces, [N]; whether words are [UNK], bool [N]."""
+    """Returns for N words: ids, ragged [N, None]; numbers of ids, [N]; bool [N], true for [UNK]."""
     ids = tokenizer.tokenize(words)
     lengths = ids.row_lengths().numpy()
     unknown: np.ndarray = np.zeros(len(words), bool)
@@ -123,7 +125,7 @@ def _tokenized(
 
 
 def rows(words: Sequence[NewWord], old: Sequence[str], new: Sequence[str]) -> list[str]:
-    """Returns the lines of new_words.tsv."""
+    """Returns the lines of new_words.tsv. `old` and `new` are the entries before and after."""
     ids = {token: index for index, token in enumerate(new)}
     lines = ["id\tword\toccurrences\tformer pieces"]
     for word in words:
@@ -138,7 +140,10 @@ def costs(
     old: "BertTokenizer",
     new: "BertTokenizer",
 ) -> str:
-    """Returns the cost of the held-out documents with both vocabularies."""
+    """Returns a text that reports the cost of the held-out documents with both vocabularies.
+
+    `counts` are the words of the held-out documents. `documents` counts all documents.
+    """
     if not counts:
         return (
             f"No words are held out: the text has {documents:,} documents, and every "

@@ -2,7 +2,7 @@
 
 Google's WordPiece learner in tensorflow_text keeps the subwords whose frequency reaches
 a threshold. This module unites the subwords of several thresholds, so that each
-vocabulary contains the smaller ones of the same text.
+vocabulary contains all smaller vocabularies of the same text.
 """
 
 import collections
@@ -22,23 +22,23 @@ from bert_tf.vocabularies.word_counts import LONGEST_WORD
 # Number of [unusedN] entries between [PAD] and [UNK] in google-research/bert. There,
 # the id of [UNK] is 100.
 _UNUSED_BEFORE_UNK = 99
-# Far above the size of any published vocabulary; [unusedN] entries would fill a larger
-# one.
+# Far above the size of any published vocabulary. A larger vocabulary would be filled
+# with [unusedN] entries.
 _MAX_SIZE = 2_000_000
 # By default, the vocabulary covers the characters that make up this share of the text.
 _COVERAGE = 0.9995
 # If fewer characters make up that share, further characters are covered, up to 1000 in
 # total, as long as all characters together take at most half of the entries.
 _MIN_CHARACTERS = 1000
-# The learner stores each part of each word. Words of 13 characters have about 100
-# parts.
+# The learner stores each part (substring) of each word. A word of 13 characters has
+# about 100 parts.
 _PARTS_PER_WORD = 100
 
 
 @documented
 @dataclasses.dataclass(frozen=True)
 class VocabularyConfig:
-    """Settings of a vocabulary.
+    """Settings of the vocabulary that `learn` creates.
 
     Raises:
         InputError: A value is out of range.
@@ -97,7 +97,8 @@ class LearnedVocabulary:
             fill the vocabulary if the text gives too few subwords.
         characters: Number of distinct characters in the text.
         uncovered: Number of these characters that the vocabulary does not cover.
-        unknown: Number of occurrences of words that become [UNK] for this reason.
+        unknown: Number of occurrences of words that become [UNK], because they contain
+            uncovered characters.
     """
 
     tokens: list[str]
@@ -139,7 +140,7 @@ def learn(counts: Mapping[str, int], config: VocabularyConfig) -> LearnedVocabul
 
 
 def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Returns (character, occurrences), from frequent to rare; ties in code point order."""
+    """Returns (character, occurrences) pairs from frequent to rare; ties by code point."""
     occurrences: collections.Counter[str] = collections.Counter()
     for word, number in counts.items():
         for character in word:
@@ -148,17 +149,17 @@ def _characters(counts: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def _is_ideograph(character: str) -> bool:
-    """Whether the tokenizer makes the character a word, which needs no entry with "##"."""
+    """Whether a character is CJK: a word for the tokenizer, which needs no entry with "##"."""
     return any(first <= ord(character) <= last for first, last in CJK)
 
 
 def _entries(ranked: Sequence[tuple[str, int]]) -> np.ndarray:
-    """Returns the entries that the first 1, 2, ... characters take, int64."""
+    """Returns how many entries the first n characters take, for n = 1 to N: int64 [N]."""
     return np.cumsum([1 if _is_ideograph(character) else 2 for character, _ in ranked])
 
 
 def _num_fitting(ranked: Sequence[tuple[str, int]], entries: int) -> int:
-    """Returns how many of the most frequent characters fit in these entries."""
+    """Returns how many of the most frequent characters fit in this number of entries."""
     return int(np.searchsorted(_entries(ranked), entries, side="right"))
 
 
@@ -188,10 +189,11 @@ def _most_frequent(
     ranked: Sequence[tuple[str, int]],
     config: VocabularyConfig,
 ) -> list[tuple[str, int]]:
-    """Returns the most frequent words of ranked characters; ties in alphabetical order.
+    """Returns the most frequent words that contain only `ranked` characters, and their counts.
 
-    A character that does not occur in these words is added as a word, so that the
-    vocabulary gets an entry for it.
+    Equally frequent words are in alphabetical order. A ranked character that does not
+    occur in these words is added as a word, so that the vocabulary gets an entry for
+    the character.
     """
     known = {character for character, _ in ranked}
     candidates = (
@@ -218,19 +220,19 @@ def _collect(
     """Collects subwords at thresholds from high to low, until there are enough.
 
     The lowest threshold is the frequency of the rarest word, the others are 2, 3, 5, 8,
-    128, 2048, ... times as high. They depend only on the words, and subwords of higher
-    thresholds are kept, so for the same words each vocabulary contains all smaller
-    ones, and more entries do not make a vocabulary worse. The subwords of the lowest
-    threshold are all words and no parts of words.
+    128, 2048, ... times as high. The thresholds depend only on the words, and subwords
+    of higher thresholds are kept. So for the same words, each vocabulary contains all
+    smaller vocabularies, and more entries do not make a vocabulary worse. At the lowest
+    threshold, each word becomes a subword, and no part of a word does.
 
     Returns:
-        At most `num_learned` subwords, and how many of them only the lowest threshold
-        gives.
+        At most `num_learned` subwords, and the number of subwords among them that only
+        the lowest threshold gives.
     """
     words = _most_frequent(counts, ranked, config)
     lowest = min((number for word, number in words if len(word) > 1), default=1)
-    # For many words, higher thresholds would give only a few subwords of very frequent
-    # words.
+    # Thresholds far above the frequency of this word would give only a few subwords of
+    # very frequent words.
     frequent = words[len(words) // 200][1]
     thresholds = [lowest * multiple for multiple in (1, 2, 3, 5, 8)]
     while thresholds[-1] < frequent:

@@ -1,4 +1,4 @@
-"""Splits text with BERT's tokenizer and counts words: parallel, bounded memory."""
+"""Splits text with BERT's tokenizer and counts words, in parallel, with bounded memory."""
 
 import collections
 import dataclasses
@@ -33,7 +33,7 @@ class WordCounts:
 
     @property
     def warning(self) -> str:
-        """A line about lines that are not valid UTF-8; "" if there are none."""
+        """A warning for the user about lines that are not valid UTF-8; "" if there are none."""
         if not self.invalid_lines:
             return ""
         return (

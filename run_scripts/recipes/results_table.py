@@ -23,7 +23,7 @@ from bert_tf.sweeps.recipe_table import best_run, with_results
 
 
 def main(command: str, *arguments: str) -> None:
-    """Runs one of the commands of the module."""
+    """Runs one of the commands that the docstring of the module describes."""
     if command == "results":
         print("\n".join("\t".join(row) for row in with_results(sys.stdin)))
     elif command == "show":

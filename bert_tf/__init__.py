@@ -5,7 +5,7 @@ that `import bert_tf` does not import TensorFlow.
 
 Read in this order; each package imports only packages listed before it:
 
-1. The foundation: `errors`, `options` (the fields of configs), `optional_packages`
+1. The foundation: `errors`, `config_fields` (the fields of configs), `optional_packages`
    (imports of the extras), and `storage`, which reads and writes files, record files
    and weights folders. `config`, `record_format`, `head_config` and `saved_task` define
    the architecture, the record format, the layers of a head and the facts about a task.
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         layout_map,
     )
     from bert_tf.pretrained import load, save_checkpoint
-    from bert_tf.pretraining.keras_batches import pretraining_dataset
+    from bert_tf.pretraining.fit_dataset import pretraining_dataset
     from bert_tf.pretraining.pretraining_config import PretrainingConfig
     from bert_tf.runs.fine_tune import fine_tune
     from bert_tf.runs.fine_tuning_config import DistillationConfig, FineTuningConfig
@@ -119,7 +119,7 @@ _MODULES = {
     "layout_map": "modeling",
     "load": "pretrained",
     "pretrain": "runs.pretrain",
-    "pretraining_dataset": "pretraining.keras_batches",
+    "pretraining_dataset": "pretraining.fit_dataset",
     "save_checkpoint": "pretrained",
 }
 __all__ = list(_MODULES)
@@ -127,7 +127,7 @@ _ON_EACH_BACKEND = (
     "tokenization",
     "modeling",
     "pretrained",
-    "pretraining.keras_batches",
+    "pretraining.fit_dataset",
     "text_inputs",
     "training.step",
 )

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, check_between, check_choice, store_plain_values
-from bert_tf.options import documented, option
 
 HEADS = ("linear", "bilstm")
 # For each row of table 7 of the paper, the hidden states that it uses: number 0 is the

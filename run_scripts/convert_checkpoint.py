@@ -13,11 +13,11 @@ for a fixed input.
 from absl import flags
 
 from bert_tf.program import command_line, config_flags, startup
-from bert_tf.storage import checkpoint_dialects
+from bert_tf.storage import checkpoint_formats
 
 FLAGS = flags.FLAGS
 config_flags.define_path(
-    "from", f"The checkpoint to read: {checkpoint_dialects.SOURCES}.", required=True
+    "from", f"The checkpoint to read: {checkpoint_formats.SOURCES}.", required=True
 )
 config_flags.define_path(
     "to",
@@ -27,9 +27,9 @@ config_flags.define_path(
 flags.DEFINE_enum(
     "dialect",
     "bert-tf",
-    checkpoint_dialects.WRITABLE_DIALECTS,
+    checkpoint_formats.WRITABLE_DIALECTS,
     "; ".join(
-        f"{name}: {each.text}" for name, each in checkpoint_dialects.WRITABLE.items()
+        f"{name}: {each.text}" for name, each in checkpoint_formats.WRITABLE.items()
     )
     + ".",
 )

@@ -25,7 +25,7 @@ from bert_tf.errors import InputError
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.program import command_line, config_flags, startup
-from bert_tf.storage.checkpoint_dialects import AUTHORS
+from bert_tf.storage.checkpoint_formats import AUTHORS
 from bert_tf.training.training_config import RunPhases, TrainingConfig
 
 FLAGS = flags.FLAGS

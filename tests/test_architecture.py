@@ -19,13 +19,13 @@ PARTS_OF_PROGRAMS = tuple(
 # Layer 0, which all other packages may import, and what its parts import of each other.
 FOUNDATION = {
     "bert_tf.errors": (),
-    "bert_tf.options": (),
+    "bert_tf.config_fields": (),
     "bert_tf.optional_packages": ("bert_tf.errors",),
     "bert_tf.storage": ("bert_tf.errors", "bert_tf.optional_packages"),
     "bert_tf.progress": (),
     "bert_tf.config": ("bert_tf.errors", "bert_tf.storage"),
     "bert_tf.record_format": ("bert_tf.errors", "bert_tf.storage"),
-    "bert_tf.head_config": ("bert_tf.errors", "bert_tf.options"),
+    "bert_tf.head_config": ("bert_tf.errors", "bert_tf.config_fields"),
     "bert_tf.saved_task": ("bert_tf.head_config",),
     "bert_tf.tfds_builders": ("bert_tf.errors",),
     "bert_tf.backend": ("bert_tf.errors",),

@@ -21,7 +21,7 @@ from bert_tf.runs.fine_tuning_config import (
     RunSettings,
 )
 from bert_tf.storage import files
-from bert_tf.storage.checkpoint_dialects import AUTHORS
+from bert_tf.storage.checkpoint_formats import AUTHORS
 from bert_tf.storage.paths import check_output_folder, is_inside
 from bert_tf.tasks.tables import TableFormat
 from bert_tf.tasks.task import DEV_EXAMPLES, DataLocation, Task

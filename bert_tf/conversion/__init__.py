@@ -5,7 +5,7 @@ Read in this order:
 1. `weight_names` is the table of the names of weights in several dialects.
    `checkpoint_contents` defines the contents of a checkpoint of any dialect;
    `weight_assignment` copies the weights to a model.
-2. Each dialect of `storage.checkpoint_dialects.DIALECTS` has a module: `weights_folder`;
+2. Each dialect of `storage.checkpoint_formats.DIALECTS` has a module: `weights_folder`;
    `hugging_face`, with `hugging_face_weights` (and `pytorch_file`),
    `hugging_face_tokenizer` and `sentence_transformers`; `google`, `model_garden` and
    `tensorflow_hub`, which read files through `tensorflow_checkpoint`; `keras_hub`,
@@ -22,7 +22,7 @@ from bert_tf.conversion.head_choice import choose_head
 from bert_tf.conversion.reader import read_config, read_config_or_size, read_weights
 from bert_tf.conversion.weight_assignment import AssignmentReport, assign
 from bert_tf.conversion.writer import convert, write_weights
-from bert_tf.storage.checkpoint_dialects import DIALECTS, WRITABLE_DIALECTS
+from bert_tf.storage.checkpoint_formats import DIALECTS, WRITABLE_DIALECTS
 
 __all__ = [
     "DIALECTS",

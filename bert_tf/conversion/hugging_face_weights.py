@@ -10,7 +10,7 @@ from bert_tf.conversion import hdf5, pytorch_file
 from bert_tf.conversion.checkpoint_contents import to_float32
 from bert_tf.errors import InputError
 from bert_tf.storage import files, json_files
-from bert_tf.storage.checkpoint_dialects import PYTORCH_FILES
+from bert_tf.storage.checkpoint_formats import PYTORCH_FILES
 from bert_tf.storage.paths import check_plain_name
 from bert_tf.storage.safetensors_format import from_safetensors
 

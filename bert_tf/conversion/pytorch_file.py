@@ -329,8 +329,8 @@ def _arrays(
 ) -> dict[str, np.ndarray]:
     """Returns the tensors as arrays.
 
-    Raises `ValueError` if the different tensors have more than `limit` bytes, the size
-    of the file. This is possible only if they share numbers.
+    Raises `ValueError` if the arrays together would have more than `limit` bytes, which
+    is the size of the file. They can only if tensors overlap in the same storage.
     """
     # A tied weight occurs under two names.
     arrays = {

@@ -19,8 +19,8 @@ from bert_tf.conversion.checkpoint_contents import CheckpointContents, check_wei
 from bert_tf.conversion.sentence_transformers import OLD_FOLDER
 from bert_tf.errors import InputError, Path
 from bert_tf.optional_packages import import_package
-from bert_tf.storage import checkpoint_dialects, files, json_files
-from bert_tf.storage.checkpoint_dialects import DIALECTS
+from bert_tf.storage import checkpoint_formats, files, json_files
+from bert_tf.storage.checkpoint_formats import DIALECTS
 from bert_tf.storage.paths import check_file_system
 from bert_tf.tokenization.vocabulary import load_vocabulary, released_casing
 
@@ -50,7 +50,7 @@ def read_weights(path: str, slots: bool = False) -> CheckpointContents:
         contents = _read_from_hub(path)
     else:
         check_file_system(path)
-        if path.endswith(checkpoint_dialects.ARCHIVES) and not gfile.isdir(path):
+        if path.endswith(checkpoint_formats.ARCHIVES) and not gfile.isdir(path):
             contents = _read_archive(path, slots)
         else:
             contents = _read(path.rstrip("/") or path, slots)
@@ -102,7 +102,7 @@ def _read_from_hub(path: str) -> CheckpointContents:
             message = " ".join(str(error).split())
             raise InputError(f"{path} cannot be downloaded: {message}") from error
         names = gfile.listdir(folder)
-        if checkpoint_dialects.marks_in(
+        if checkpoint_formats.marks_in(
             name.removesuffix(".index.json") for name in names
         ):
             break
@@ -137,7 +137,7 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
             if names and "__MACOSX" not in root
         ]
         candidates = [
-            root for root, names in folders if checkpoint_dialects.has_weights(names)
+            root for root, names in folders if checkpoint_formats.has_weights(names)
         ]
         candidates = [
             root for root in candidates if posixpath.dirname(root) not in candidates
@@ -163,7 +163,7 @@ def _read_archive(path: str, slots: bool) -> CheckpointContents:
 
 def _extract(path: str, folder: str) -> None:
     """Extracts an archive; raises `InputError` for links, and for names outside of `folder`."""
-    is_zip = path.endswith(checkpoint_dialects.ZIP_FILES)
+    is_zip = path.endswith(checkpoint_formats.ZIP_FILES)
     with (
         files.explain_read_errors(path, f" as a {'zip' if is_zip else 'tar.gz'} file"),
         gfile.GFile(path, "rb") as file,
@@ -193,7 +193,7 @@ def _check_name(path: str, name: str, is_link: bool) -> None:
 
 def _read(path: str, slots: bool) -> CheckpointContents:
     """Reads a checkpoint in the first dialect of `DIALECTS` that recognizes the path."""
-    path = checkpoint_dialects.folder_of(path)
+    path = checkpoint_formats.folder_of(path)
     for name in DIALECTS:
         contents: CheckpointContents | None = module_of(name).read(path, slots)
         if contents is not None:
@@ -272,5 +272,5 @@ def _reason_for_no_checkpoint(path: str) -> str:
             f"{path} is the folder of a training run, but holds no undamaged "
             "checkpoint. Copy it again from its source, or train again."
         )
-    expected = checkpoint_dialects.listed(entry.marks[0] for entry in DIALECTS.values())
+    expected = checkpoint_formats.listed(entry.marks[0] for entry in DIALECTS.values())
     return f"{path} holds no checkpoint: it has no {expected}."

@@ -23,7 +23,7 @@ from bert_tf.errors import InputError, check_choice
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling import BertEncoder
 from bert_tf.storage import files, json_files
-from bert_tf.storage.checkpoint_dialects import (
+from bert_tf.storage.checkpoint_formats import (
     DIALECTS,
     WRITABLE,
     WRITABLE_DIALECTS,

@@ -6,9 +6,9 @@
 import dataclasses
 from collections.abc import Iterable, Iterator
 
+from bert_tf.config_fields import documented, option
 from bert_tf.corpus import sources, text_formats
 from bert_tf.errors import InputError
-from bert_tf.options import documented, option
 from bert_tf.storage import files
 from bert_tf.storage.paths import check_output_file
 from bert_tf.tokenization.vocabulary import check_casing_file

@@ -168,7 +168,7 @@ def prepare(job: ExportJob) -> Callable[[check.CheckProcess, str], dict[str, Any
 
 
 def _load(checkpoint: Pretrained, settings: ServingSettings) -> ServedModel:
-    """Builds a served model whose encoder computes tokens only, and not padding."""
+    """Builds a served model whose encoder skips the padding of a batch."""
     served = load_served(checkpoint, settings)
     served.model.skip_padding = True
     return served

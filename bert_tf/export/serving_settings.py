@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import (
     InputError,
     check_at_least,
@@ -16,7 +17,6 @@ from bert_tf.errors import (
     store_plain_values,
 )
 from bert_tf.export.formats import FILE_FORMATS, FORMATS
-from bert_tf.options import documented, option
 
 TASK_TYPES = ("classification", "regression", "multi_label")  # of classifiers
 # The module in `served` and the class of each task. They are texts, because the modules

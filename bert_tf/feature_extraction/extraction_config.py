@@ -5,8 +5,8 @@ This module does not import TensorFlow.
 
 import dataclasses
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import check_at_least
-from bert_tf.options import documented, option
 
 FORMATS = ("jsonl", "npz", "tfrecord")  # of the output
 

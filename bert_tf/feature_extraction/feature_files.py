@@ -14,7 +14,7 @@ from bert_tf.errors import InputError
 from bert_tf.feature_extraction.extraction_config import ExtractionConfig
 from bert_tf.feature_extraction.extractor import LineFeatures
 from bert_tf.storage import files
-from bert_tf.storage.checkpoint_dialects import ARCHIVES, is_file_of_checkpoint
+from bert_tf.storage.checkpoint_formats import ARCHIVES, is_file_of_checkpoint
 from bert_tf.storage.paths import check_output_file, is_inside, is_stdout
 
 

@@ -2,8 +2,8 @@
 
 import dataclasses
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, check_between, store_plain_values
-from bert_tf.options import documented, option
 
 _MAX_COUNT = 99_999
 

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import (
     check_at_least,
     check_between,
@@ -14,7 +15,6 @@ from bert_tf.errors import (
     store_plain_values,
 )
 from bert_tf.masking.dynamic_masks import DynamicMasks
-from bert_tf.options import documented, option
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 # The settings whose defaults are in the manifest next to the records.

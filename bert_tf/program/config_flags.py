@@ -30,7 +30,7 @@ def define(
     texts: Mapping[str, str] = {},
     condition: str = "",
 ) -> None:
-    """Defines a flag for each option of a config; see `bert_tf.options`.
+    """Defines a flag for each option of a config; see `bert_tf.config_fields`.
 
     In all arguments, an option is given by the name of its field. An option without a
     default gets no flag.

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from bert_tf.config_fields import documented, option
 from bert_tf.corpus import text_formats
 from bert_tf.errors import InputError, check_between, check_choices
 from bert_tf.masking.masking_config import MaskingConfig
-from bert_tf.options import documented, option
 
 OBJECTIVES = ("mlm_nsp", "mlm", "causal")
 # The version of the procedure, a part of every fingerprint. Increase the version when a

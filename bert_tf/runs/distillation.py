@@ -90,7 +90,10 @@ def cache_teacher(
     evaluator: SplitEvaluator,
     trainer: Trainer[Any],
 ) -> None:
-    """Computes the missing part of the cache of a teacher's logits, float [R, T, 1, C].
+    """Computes the part of a teacher's logits that its cache lacks: float [R, T, 1, C].
+
+    R is the number of records, T that of outputs of a record, such as its tokens, and C
+    that of classes. Caches have an axis for layers, here of length 1.
 
     The cache is added to `RecordFile.caches` of the train split. `objective` is the
     teacher's objective; `trainer` trains the student.

@@ -7,6 +7,7 @@ import dataclasses
 import os
 from collections.abc import Mapping
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import (
     InputError,
     Path,
@@ -16,7 +17,6 @@ from bert_tf.errors import (
     store_plain_values,
 )
 from bert_tf.head_config import HeadConfig
-from bert_tf.options import documented, option
 from bert_tf.tasks.task import DEFAULT_LENGTH
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 

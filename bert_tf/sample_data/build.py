@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, check_at_least, check_between
-from bert_tf.options import documented, option
 from bert_tf.sample_data import documentation, sentences, splits
 from bert_tf.sample_data.classification_set import (
     CLASSIFICATION_COLUMNS,

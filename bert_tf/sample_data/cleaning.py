@@ -338,7 +338,7 @@ def _role_text(role: str, target: str) -> tuple[str, bool]:
 
 
 def _literal(content: str) -> tuple[str, bool]:
-    """Returns the text between backquotes, and whether it counts as code: up to 6 words."""
+    """Returns the text between backquotes, and whether it is code (at most 6 words)."""
     content = content.strip()
     if "`" in content or "://" in content:
         return GAP, False

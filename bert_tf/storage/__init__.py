@@ -9,6 +9,6 @@ Read in this order:
    from writing the same output.
 3. `json_files`, `tfrecords`, `safetensors_format` and `wire_format` are the formats.
 4. `integrity` has the checksums that show whether files have changed. `weights` writes
-   and reads a folder with the weights of a model; `checkpoint_dialects` lists this and
+   and reads a folder with the weights of a model; `checkpoint_formats` lists this and
    all other formats of checkpoints; `manifest` describes a set of record files.
 """

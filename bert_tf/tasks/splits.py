@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import (
     InputError,
     Path,
@@ -15,7 +16,6 @@ from bert_tf.errors import (
     shortened,
     store_plain_values,
 )
-from bert_tf.options import documented, option
 from bert_tf.storage import files
 from bert_tf.tasks.tables import ENDINGS, TableFormat
 

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, check_choices
-from bert_tf.options import documented, option
 from bert_tf.storage import files, json_files
 
 ENDINGS = (".tsv", ".csv", ".jsonl", ".parquet")

@@ -116,10 +116,11 @@ class Task:
             which saves padding.
         prediction_files: The names of the files that predictions write into the run's
             folder.
-        split_names, endings: The conventional names of files; see
+        split_names: The usual names of the files of each split, without endings; see
             `DataLocation.find_table`.
-        head: The layers between the encoder and the output layer, for a task whose
-            objective builds them; see `with_head`. None for any other task.
+        endings: The usual endings of these files.
+        head: The layers between the encoder and the output layer. None for a task whose
+            head cannot be chosen; see `with_head`.
     """
 
     name: str

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import (
     InputError,
     check_at_least,
@@ -14,7 +15,6 @@ from bert_tf.errors import (
     check_positive,
     store_plain_values,
 )
-from bert_tf.options import documented, option
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")

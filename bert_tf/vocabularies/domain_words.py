@@ -1,6 +1,6 @@
 """Chooses words of a domain that a vocabulary lacks, and measures the cost of texts.
 
-The cost of a text is its number of WordPiece tokens and of words that become [UNK]. A
+The cost of a text has two numbers: WordPiece tokens, and words that become [UNK]. A
 word that the vocabulary lacks costs several WordPiece tokens, or becomes [UNK].
 """
 
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bert_tf.config_fields import documented, option
 from bert_tf.corpus.text_blocks import DOCUMENTS_PER_HELD_OUT
 from bert_tf.errors import InputError, check_at_least
-from bert_tf.options import documented, option
 
 if TYPE_CHECKING:
     from bert_tf.tokenization import BertTokenizer

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, check_at_least, check_between
-from bert_tf.options import documented, option
 from bert_tf.progress import Progress
 from bert_tf.tokenization.unicode_tables import CJK
 from bert_tf.tokenization.vocabulary import SPECIAL_TOKENS

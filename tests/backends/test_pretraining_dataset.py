@@ -13,7 +13,7 @@ import tiny_corpus
 from refusals import refused_exactly
 
 import bert_tf
-from bert_tf.pretraining.keras_batches import pretraining_dataset
+from bert_tf.pretraining.fit_dataset import pretraining_dataset
 
 LENGTH, PREDICTIONS, BATCH, STEPS, SEED = 32, 5, 8, 10, 7
 KINDS = {"mlm_nsp": "static", "mlm": "dynamic"}  # the masking of each objective

@@ -39,7 +39,7 @@ from bert_tf.modeling import (
     variables_by_name,
 )
 from bert_tf.pretrained import load
-from bert_tf.storage import checkpoint_dialects, files
+from bert_tf.storage import checkpoint_formats, files
 
 CONFIG = BertConfig(60, 16, 2, 2, 24, max_position_embeddings=20, type_vocab_size=2)
 VOCABULARY = [
@@ -73,11 +73,9 @@ def test_round_trips_are_bitwise(tmp_path, kind, dialect):
     read = read_weights(write_weights(weights, str(tmp_path / "out"), dialect))
     assert_same_arrays(read.arrays, weights.arrays)
     names = os.listdir(tmp_path / "out")
-    assert checkpoint_dialects.marks_in(names) and checkpoint_dialects.has_weights(
-        names
-    )
-    assert all(map(checkpoint_dialects.WRITABLE[dialect].is_own_file, names))
-    assert all(map(checkpoint_dialects.is_file_of_checkpoint, names))
+    assert checkpoint_formats.marks_in(names) and checkpoint_formats.has_weights(names)
+    assert all(map(checkpoint_formats.WRITABLE[dialect].is_own_file, names))
+    assert all(map(checkpoint_formats.is_file_of_checkpoint, names))
     assert read.config == CONFIG
     assert read.vocabulary == VOCABULARY
     assert read.unknown == ()

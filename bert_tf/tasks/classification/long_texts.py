@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import check_at_least, check_choices, store_plain_values
-from bert_tf.options import documented, option
 from bert_tf.tasks.windows import count_windows, group_and_place, stride_of
 
 TRUNCATE, WINDOWS = "truncate", "windows"

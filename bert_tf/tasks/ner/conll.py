@@ -18,8 +18,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError
-from bert_tf.options import documented, option
 from bert_tf.tasks import tables
 from bert_tf.tasks.ner.ner_examples import (
     SKIPPED,
@@ -214,10 +214,11 @@ def find_layout(
     notation_of: Callable[[Counter[str]], Notation],
     encoding: str,
 ) -> Layout | None:
-    """Reads a file, and returns the form of its lines; None if it has no words.
+    """Reads a file, and returns the layout of its lines; None if it has no words.
 
-    `notation_of` receives the frequencies of the tags, and returns their notation. A
-    file without a column for tags raises InputError unless `kind` is "test".
+    `notation_of` receives the frequencies of the tags, and returns how they are
+    written, such as B-PER or PER-B. A file without a column for tags raises InputError
+    unless `kind` is "test".
     """
     first = ""
     end = "\t"

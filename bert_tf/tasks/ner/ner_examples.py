@@ -74,7 +74,10 @@ def read_tag(tag: str, notation: Notation, place: str) -> str:
 
 
 class SplitSummary:
-    """Counts the entities in the tags of a split, and in the other columns of its file."""
+    """Counts the entities in the tags of a split.
+
+    It also counts those in other columns of its file, which may be meant instead.
+    """
 
     def __init__(self) -> None:
         self.evidence = SchemeEvidence()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, check_at_least, check_choices, store_plain_values
-from bert_tf.options import documented, option
 from bert_tf.tasks.results import Outputs
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.squad.squad_metrics import UNITS

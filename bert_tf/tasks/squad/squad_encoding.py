@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import check_at_least, store_plain_values
-from bert_tf.options import documented, option
 from bert_tf.tasks.squad.squad_examples import SquadExample
 from bert_tf.tasks.task import Encoded
 from bert_tf.tasks.windows import Pieces, count_windows, tokenize_words

@@ -24,7 +24,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError, Path
-from bert_tf.storage import checkpoint_dialects, files, json_files, weights
+from bert_tf.storage import checkpoint_formats, files, json_files, weights
 from bert_tf.storage.atomic_files import remove_leftovers
 from bert_tf.storage.paths import check_file_system
 from bert_tf.storage.workspace import Workspace
@@ -263,7 +263,7 @@ class RunFolder:
                 names.append(weights.CONFIG_FILE)
             # No run is started next to a checkpoint, so that files of several models
             # are not mixed.
-            names += checkpoint_dialects.marks_in(files.list_folder(self.path))
+            names += checkpoint_formats.marks_in(files.list_folder(self.path))
 
         # Evaluation alone and a run that ended early write files too, and leave the
         # lock file.

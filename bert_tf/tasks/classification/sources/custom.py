@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, check_choice, check_label_names
-from bert_tf.options import documented, option
 from bert_tf.tasks.classification import classification_metrics
 from bert_tf.tasks.classification.classification_task import (
     TABLES,
@@ -113,7 +113,7 @@ class CustomReader(SplitReader):
 
     @property
     def _label_columns(self) -> tuple[str, ...]:
-        """The column of the labels, or several columns that are labels themselves."""
+        """The column of the labels; or several columns, one for each label, with 0 and 1."""
         label = self.columns.label
         return tuple(label.split(",")) if self.task_type == "multi_label" else (label,)
 

@@ -14,9 +14,9 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
+from bert_tf.training.step.block_graph import share_graph
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 from bert_tf.training.step.objective import Metrics, Tensors
-from bert_tf.training.step.shared_graph import share_graph
 from bert_tf.training.training_config import RuntimeConfig
 
 # google-research/bert adds this value to the number of predictions, to avoid division

@@ -14,8 +14,8 @@ from bert_tf import record_format
 from bert_tf.errors import InputError, plain_message
 from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.record_creation import record_rules, stats
-from bert_tf.record_creation.distribution import DistributionCheck
 from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.record_creation.statistical_tests import DistributionCheck
 from bert_tf.record_jobs import stages
 from bert_tf.storage import tfrecords
 from bert_tf.storage.manifest import find_records, list_shards, manifests_next_to

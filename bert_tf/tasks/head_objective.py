@@ -11,9 +11,9 @@ import tensorflow as tf
 from bert_tf.modeling import depths_by_name, variables_by_name
 from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
+from bert_tf.training.step.block_graph import share_graph
 from bert_tf.training.step.losses import correct_predictions, cross_entropy
 from bert_tf.training.step.objective import Tensors
-from bert_tf.training.step.shared_graph import share_graph
 
 Numbers = Mapping[str, float]
 

@@ -16,8 +16,8 @@ from bert_tf.masking.dynamic_masks import DynamicMasks
 from bert_tf.masking.masking_config import MaskingConfig
 from bert_tf.pretraining import record_checks
 from bert_tf.pretraining.batches import evaluation_batches, training_batches
-from bert_tf.record_creation.distribution import DistributionCheck
 from bert_tf.record_creation.records_config import RecordsConfig
+from bert_tf.record_creation.statistical_tests import DistributionCheck
 from bert_tf.record_jobs import inspection, stages
 
 LENGTH, PREDICTIONS = 40, 6

@@ -19,7 +19,7 @@ from tiny_corpus import (
     write_records,
 )
 
-from bert_tf.record_creation import distribution, record_rules, stats
+from bert_tf.record_creation import record_rules, statistical_tests, stats
 from bert_tf.record_creation.records_config import RecordsConfig
 from bert_tf.record_jobs import inspection, stages
 from bert_tf.tokenization import BertTokenizer
@@ -143,7 +143,7 @@ def test_unexpected_figures_of_records_are_reported(
 def test_too_few_short_sequences_are_reported(
     tmp_path, inspect, monkeypatch, released_instances
 ):
-    monkeypatch.setattr(distribution, "_MAX_SEQUENCES_PER_DOCUMENT", 4)
+    monkeypatch.setattr(statistical_tests, "_MAX_SEQUENCES_PER_DOCUMENT", 4)
     full = [each for each in released_instances if len(each["unmasked"]) == 64]
     path = write(tmp_path / "a", full)
     assert inspect(path).unexpected == {"sequences below 64 tokens"}

@@ -123,10 +123,13 @@ def check_choice(choices: Collection[str], name: str, value: str) -> None:
 
 
 def check_choices(config: Any) -> None:
-    """Checks that each option of a config that has choices is one of them, or None."""
+    """Checks that each option of a config that has choices is one of them.
+
+    None is allowed if it is the default.
+    """
     for field in dataclasses.fields(config):
         choices, value = field.metadata.get("choices"), getattr(config, field.name)
-        if choices and value is not None:
+        if choices and (value, field.default) != (None, None):
             check_choice(choices, field.name, value)
 
 

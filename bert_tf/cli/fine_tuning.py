@@ -187,7 +187,7 @@ def run_task(
 
     startup.import_tensorflow()
     from bert_tf.export.layout import next_version
-    from bert_tf.runs.fine_tune import fine_tune
+    from bert_tf.runs import fine_tune
 
     # Without training, the trained model gives the default of --max_seq_length.
     if FLAGS.export_dir:
@@ -204,14 +204,8 @@ def run_task(
         settings.config, **trained_run.values_or_trained("max_seq_length")
     )
     settings = dataclasses.replace(settings, config=config)
-    results = fine_tune(
-        task,
-        location,
-        FLAGS.output_dir,
-        **trained_run.model_flags(),
-        **vars(settings),
-        overwrite=FLAGS.overwrite,
-        check_only=FLAGS.check_only,
+    results = fine_tune.run(
+        task, location, model=model, settings=settings, check_only=FLAGS.check_only
     )
     if FLAGS.check_only:
         print("Flags and data are valid.")

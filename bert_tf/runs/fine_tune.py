@@ -1,6 +1,7 @@
 """`fine_tune`: trains a BERT for a task, evaluates it and predicts, in one call.
 
-The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call it.
+The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`, because
+they have read the checkpoint already.
 """
 
 import dataclasses
@@ -133,10 +134,10 @@ def fine_tune(
         init_head=init_head,
         head=head,
     )
-    return _run(task, data, model=model, settings=settings, check_only=check_only)
+    return run(task, data, model=model, settings=settings, check_only=check_only)
 
 
-def _run(
+def run(
     task: Task,
     location: DataLocation,
     *,

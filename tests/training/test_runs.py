@@ -163,6 +163,7 @@ def test_a_damaged_record_is_reported_with_the_step(tmp_path):
         (TrainingConfig, "learning_rate", float("nan")),
         (TrainingConfig, "num_warmup_steps", 21),
         (TrainingConfig, "adam_beta_2", 1.0),
+        (TrainingConfig, "schedule", None),
         (RuntimeConfig, "log_steps", 0),
         (RuntimeConfig, "profile_steps", (5, 5)),
     ],

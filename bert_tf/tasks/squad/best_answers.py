@@ -126,8 +126,6 @@ class Context:
         self.words = words
         self._tokenizer = tokenizer
         (self.pieces,) = tokenize_words([words], tokenizer)
-        vocabulary = tokenizer.vocabulary
-        self._tokens = [vocabulary[piece] for piece in self.pieces.ids.tolist()]
         word_of_piece, _ = group_and_place(np.diff(self.pieces.first))
         self._word_of_piece = word_of_piece.tolist()
 
@@ -136,10 +134,10 @@ class Context:
         rows = self._tokenizer.words(list(self.words)).to_list()
         return [b" ".join(row).decode() for row in rows]
 
-    def text(self, first: int, last: int) -> str:
+    def text(self, first: int, last: int, vocabulary: Sequence[str]) -> str:
         """Returns the original text of the pieces from `first` to `last` (inclusive)."""
         begin, end = self._word_of_piece[first], self._word_of_piece[last] + 1
-        tokens = self._tokens[first : last + 1]
+        tokens = [vocabulary[piece] for piece in self.pieces.ids[first : last + 1]]
         joined = " ".join(tokens).replace(" ##", "").replace("##", "")
         normalized = " ".join(filter(None, self._normalized[begin:end]))
         original = " ".join(self.words[begin:end])
@@ -159,6 +157,10 @@ class AnswerFinder:
     settings: AnswerSettings
     doc_stride: int
     _last: Context | None = None
+
+    @functools.cached_property
+    def _vocabulary(self) -> list[str]:
+        return self.tokenizer.vocabulary
 
     def find(self, example: SquadExample, outputs: Sequence[Outputs]) -> BestAnswers:
         """Returns the best answers to a question.
@@ -220,7 +222,9 @@ class AnswerFinder:
             if has_null and null.score > start_logit + end_logit:
                 yield null
                 has_null = False
-            yield Answer(context.text(first, last), start_logit, end_logit)
+            yield Answer(
+                context.text(first, last, self._vocabulary), start_logit, end_logit
+            )
         if has_null:
             yield null
 

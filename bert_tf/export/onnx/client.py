@@ -3,7 +3,7 @@
     pip install onnxruntime tokenizers
     python onnx_client.py ../onnx/int8.onnx "A good film." "Too long."
 
-For a model that takes pairs, give two texts for each pair. From Python:
+For a model of pairs, two texts in a row are a pair. From Python:
 
     model = onnx_client.Model("../onnx/int8.onnx")
     model(["A good film.", "Too long."])  # pairs: [("A question.", "A sentence."), ...]
@@ -24,7 +24,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
 
 class Model:
-    """A classifier, a regression model or a model of text vectors, with its tokenizer.
+    """A classifier, a regression model or a model of vectors, with its tokenizer.
 
     Args:
         path: The ONNX file, which contains vocabulary and labels.
@@ -71,10 +71,9 @@ class Model:
         return [self._prediction(output.name, row.tolist()) for row in found]
 
     def _encode(self, *texts: str) -> tuple[list[int], list[int]]:
-        """Returns the token ids and the segment ids of a text or pair.
+        """Returns ids and segments.
 
-        While they are too long, the last token of the longer text is removed; of the
-        second text if both texts of a pair are equally long.
+        A pair loses tokens of its longer text, or of the second.
         """
         parts = [
             self._tokenizer.encode(self._prompt + each, add_special_tokens=False).ids

@@ -6,17 +6,19 @@ TensorFlow's reader cannot read the records that follow a damaged one in a file.
 """
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from bert_tf.errors import InputError, plain_message
 from bert_tf.pretraining import record_checks
+from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.progress import Progress
 from bert_tf.record_format import Sizes
 from bert_tf.storage import files
@@ -29,6 +31,7 @@ from bert_tf.storage.tfrecords import (
     read_frames,
 )
 from bert_tf.training.lifecycle.error_messages import READ_ERRORS
+from bert_tf.training.lifecycle.run_folder import RunFolder
 
 _RECORDS_AT_ONCE = 1024
 _LOGGER = logging.getLogger(__name__)
@@ -129,3 +132,21 @@ def _copy(path: str, folder: str) -> str:
                 if state == INTACT:
                     file.write(record)
     return target
+
+
+@contextlib.contextmanager
+def without_damage(
+    records: PretrainingRecords, folder: RunFolder, is_chief: bool
+) -> Iterator[PretrainingRecords]:
+    """Yields the records; with `skip_bad_records`, copies replace files with damaged records."""
+    if not records.config.skip_bad_records:
+        yield records
+        return
+    # The copies are in the folder of the run, which the chief therefore locks first.
+    with folder.locked() if is_chief else contextlib.nullcontext():
+        copies = os.path.join(folder.path, "salvaged")
+        yield dataclasses.replace(
+            records,
+            train_files=salvage(records.train_files, copies),
+            eval_files=salvage(records.eval_files, copies),
+        )

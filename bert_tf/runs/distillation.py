@@ -10,11 +10,16 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.runs.evaluation import SplitEvaluator
-from bert_tf.runs.fine_tuning_config import DistillationConfig, FeatureSettings
+from bert_tf.runs.fine_tuning_config import (
+    DistillationConfig,
+    FeatureSettings,
+    RunSettings,
+)
 from bert_tf.runs.output_cache import cache_outputs, sha256_of_weights
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
 from bert_tf.training.step.objective import Metrics, Tensors
+from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer
 
 
@@ -82,6 +87,17 @@ class DistillationObjective:
         if self.config.unlabelled_file:
             return {"teacher_loss": loss}
         return {**self.student.metrics(sums, counts), "teacher_loss": loss}
+
+
+def make_teacher(
+    teacher: Teacher, settings: RunSettings, trainer: Trainer[Any]
+) -> HeadObjective:
+    """Returns the objective of the teacher, on the devices of the run."""
+    student = trainer.objective.model
+    with make_strategy(settings.runtime).scope():
+        objective = teacher.make_objective(dtype=student.dtype_policy.name)
+    objective.model.skip_padding = student.skip_padding
+    return objective
 
 
 def cache_teacher(

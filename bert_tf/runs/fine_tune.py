@@ -12,25 +12,22 @@ from typing import Any
 from bert_tf.errors import InputError, Path, plain
 from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import drawn_late
-from bert_tf.runs import initial_model, split_results, task_training
-from bert_tf.runs.distillation import Teacher, cache_teacher
+from bert_tf.runs import initial_model, run_identity, split_results, task_training
+from bert_tf.runs.distillation import Teacher, cache_teacher, make_teacher
 from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import (
     DistillationConfig,
     FeatureSettings,
     FineTuningConfig,
     RunSettings,
-    parse_class_weights,
 )
 from bert_tf.runs.output_cache import cache_features
 from bert_tf.runs.run_data import RunData
 from bert_tf.runs.run_model import RunModel
 from bert_tf.runs.split_results import Scores
 from bert_tf.storage import files
-from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.task import RESULTS, DataLocation, Task
 from bert_tf.training.lifecycle import checkpoint
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer
@@ -161,7 +158,7 @@ def run(
 
     # Only the same run is resumed.
     settings = _with_steps(settings, data)
-    folder = _run_folder(data, model, settings, teacher)
+    folder = run_identity.task_folder(data, model, settings, teacher)
     folder.check_same_run(settings.training if phases.train else None)
 
     # Build the models on their devices, with the initial weights or those of the run.
@@ -182,7 +179,7 @@ def run(
     first_step = 0
     if settings.features and (newest := folder.checkpoint_to_resume()):
         first_step = checkpoint.restore_weights(newest, trainer.objective.variables)
-    teacher_objective = teacher and _make_teacher(teacher, settings, trainer)
+    teacher_objective = teacher and make_teacher(teacher, settings, trainer)
     evaluator = SplitEvaluator(data, trainer.objective)
     step = 0 if phases.train else trainer.load_result(required=initialize is None)
     if check_only:
@@ -197,7 +194,7 @@ def run(
                 cache_teacher(teacher, teacher_objective, evaluator, trainer)
                 del teacher_objective  # frees its memory
             if settings.features:
-                _cache_features(settings.features, evaluator, trainer, first_step)
+                cache_features(settings.features, evaluator, trainer, first_step)
             step = task_training.train(trainer, evaluator, settings)
 
         # Evaluate, predict, and write the results.
@@ -248,17 +245,6 @@ def _with_steps(settings: RunSettings, data: RunData) -> RunSettings:
     return dataclasses.replace(settings, training=training)
 
 
-def _make_teacher(
-    teacher: Teacher, settings: RunSettings, trainer: Trainer[Any]
-) -> HeadObjective:
-    """Returns the objective of the teacher, on the devices of the run."""
-    student = trainer.objective.model
-    with make_strategy(settings.runtime).scope():
-        objective = teacher.make_objective(dtype=student.dtype_policy.name)
-    objective.model.skip_padding = student.skip_padding
-    return objective
-
-
 def _write_records(data: RunData, trainer: Trainer[Any], removes_result: bool) -> None:
     """Moves the records of all splits to the folder.
 
@@ -270,29 +256,6 @@ def _write_records(data: RunData, trainer: Trainer[Any], removes_result: bool) -
         files.remove(os.path.join(data.folder, RESULTS))
     with trainer.chief_first():
         data.write_all_records()
-
-
-def _cache_features(
-    features: FeatureSettings,
-    evaluator: SplitEvaluator,
-    trainer: Trainer[Any],
-    first_step: int,
-) -> None:
-    """Caches the hidden states of the frozen encoder that steps from `first_step` on need."""
-    # If all steps are done, the hidden states of the train split are not needed.
-    splits = evaluator.data.splits
-    needed = [*splits["dev"]]
-    if first_step < trainer.training.num_train_steps:
-        needed += splits["train"]
-    with trainer.chief_first():
-        for split in needed:
-            cache_features(
-                features,
-                trainer.objective.model,
-                split=split,
-                parse=evaluator.parse,
-                precision=trainer.training.precision,
-            )
 
 
 def _evaluate_and_predict(
@@ -315,57 +278,3 @@ def _evaluate_and_predict(
             scores.baselines | predicted.baselines,
         )
     return scores
-
-
-def _run_folder(
-    data: RunData, model: RunModel, settings: RunSettings, teacher: Teacher | None
-) -> RunFolder:
-    """Returns the folder of the run, with the values about its model that are saved."""
-    phases = settings.phases
-    task = data.task
-    tokenizer = model.pretrained.tokenizer
-    # A trained model may be used for another task with the same labels, with another
-    # length.
-    facts = task.facts.of_model()
-    if phases.train:
-        facts = {**task.facts.saved(), "max_seq_length": data.config.max_seq_length}
-    metadata = CheckpointMetadata(
-        config=model.pretrained.config.to_dict(),
-        vocabulary=tokenizer.vocabulary,
-        do_lower_case=tokenizer.do_lower_case,
-        facts=facts,
-        uncompared_facts=data.notes,
-    )
-    return RunFolder(
-        data.folder,
-        metadata,
-        phases.train and model.overwrite,
-        outputs=task.output_files,
-        identity=_identity(data, model, settings, teacher),
-    )
-
-
-def _identity(
-    data: RunData, model: RunModel, settings: RunSettings, teacher: Teacher | None
-) -> dict[str, Any]:
-    """Returns the values that identify the examples and initial weights of a run."""
-    tokenizer = model.pretrained.tokenizer
-    selects_by_dev = settings.phases.train and settings.runtime.early_stopping_evals > 0
-    facts = {
-        **data.task.facts.of_run(),
-        "train_split": data.fingerprint(),
-        "dev_split": data.fingerprint("dev") if selects_by_dev else None,
-        # With layers of a teacher, `Teacher.of_run` identifies the initial weights.
-        "init_checkpoint": None if model.checkpoint_layers else model.initial_weights,
-        "init_head": settings.init_head,
-        "max_seq_length": data.config.max_seq_length,
-        "vocabulary_sha256": tokenizer.vocabulary_sha256,
-        "do_lower_case": tokenizer.do_lower_case,
-    }
-
-    # Only runs with these settings have these values: earlier versions had none.
-    if settings.features:
-        facts |= {"approach": "features", "feature_dtype": settings.features.dtype}
-    if (weights := data.config.class_weights) is not None:
-        facts["class_weights"] = parse_class_weights(weights) or weights
-    return facts | (teacher.of_run() if teacher else {})

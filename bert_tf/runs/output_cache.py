@@ -22,12 +22,14 @@ from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.runs.batches import ToBatch, make_loader
+from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import FeatureSettings
 from bert_tf.runs.record_files import Facts, check_disk_space
 from bert_tf.runs.run_data import SplitData
 from bert_tf.storage import files, integrity, json_files
 from bert_tf.storage.workspace import Workspace
 from bert_tf.tasks.task import CACHED_FEATURES
+from bert_tf.training.trainer import Trainer
 from bert_tf.training.training_config import first_difference
 
 _SHARD_BYTES = 64 << 20
@@ -213,40 +215,47 @@ def freeze_encoder(model: Any) -> None:
 
 def cache_features(
     settings: FeatureSettings,
-    model: Any,
-    split: SplitData,
-    parse: ToBatch,
-    precision: str,
+    evaluator: SplitEvaluator,
+    trainer: Trainer[Any],
+    first_step: int,
 ) -> None:
-    """Computes the missing part of the cache of hidden states.
+    """Caches the hidden states of a frozen encoder that steps from `first_step` on need.
 
-    The cache is added to `RecordFile.caches` of the split. The encoder of `model`, a
-    `BertHeadModel`, must have its final weights.
+    The caches are added to `RecordFile.caches` of the splits. The encoder must have its
+    final weights.
     """
+    # If all steps are done, the hidden states of the train split are not needed.
+    splits = evaluator.data.splits
+    needed = [*splits["dev"]]
+    if first_step < trainer.training.num_train_steps:
+        needed += splits["train"]
+
     # The layers that the head reads, or their mean over the tokens; a part of the name,
     # because runs with other heads can share the folder.
+    model = trainer.objective.model
     numbers = model.head_config.states(model.config.num_hidden_layers)
     pools = model.head_layers.pools_states
-    name = "-".join(
-        [split.split.name, *map(str, numbers), *(["mean"] if pools else [])]
-    )
-    split.records.caches[CACHED_FEATURES] = cache_outputs(
-        settings,
-        name,
-        title=split.split.name,
-        outputs=model.features,
-        split=split,
-        parse=parse,
-        key={
-            "precision": precision,
-            "encoder_sha256": sha256_of_weights(
-                model.config, model.bert.variables_by_name()
-            ),
-            "hidden_states": numbers,
-            "mean": pools,
-        },
-        shape=(1 if pools else None, len(numbers), model.config.hidden_size),
-    )
+    layers = [*map(str, numbers), *(["mean"] if pools else [])]
+
+    with trainer.chief_first():
+        for split in needed:
+            split.records.caches[CACHED_FEATURES] = cache_outputs(
+                settings,
+                "-".join([split.split.name, *layers]),
+                title=split.split.name,
+                outputs=model.features,
+                split=split,
+                parse=evaluator.parse,
+                key={
+                    "precision": trainer.training.precision,
+                    "encoder_sha256": sha256_of_weights(
+                        model.config, model.bert.variables_by_name()
+                    ),
+                    "hidden_states": numbers,
+                    "mean": pools,
+                },
+                shape=(1 if pools else None, len(numbers), model.config.hidden_size),
+            )
 
 
 def cache_outputs(

@@ -3,14 +3,11 @@
 The program `run_pretraining` calls it.
 """
 
-import contextlib
-import dataclasses
 import functools
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import tensorflow as tf
 
@@ -24,7 +21,7 @@ from bert_tf.pretraining.batches import (
     evaluation_batches,
     training_batches,
 )
-from bert_tf.pretraining.damaged_records import explain_read_error, salvage
+from bert_tf.pretraining.damaged_records import explain_read_error, without_damage
 from bert_tf.pretraining.pretraining_config import PretrainingConfig, PretrainingRecords
 from bert_tf.pretraining.pretraining_objective import (
     PretrainingObjective,
@@ -34,12 +31,11 @@ from bert_tf.pretraining.pretraining_objective import (
 )
 from bert_tf.pretraining.sample_predictions import masked_sentences
 from bert_tf.record_format import Sizes
-from bert_tf.runs import step_costs
+from bert_tf.runs import run_identity, step_costs
 from bert_tf.runs.run_model import RunModel
-from bert_tf.tokenization import BertTokenizer
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
-from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
+from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.strategy import make_strategy, worker_index
 from bert_tf.training.summaries import write_results
@@ -117,7 +113,9 @@ def pretrain(
     strategy = make_strategy(runtime)
 
     # The records must have been created for the model.
-    architecture, metadata, tokenizer = _model_facts(model, config.objective)
+    architecture, metadata, tokenizer = run_identity.pretraining_model(
+        model, config.objective
+    )
     records = record_checks.checked_records(
         plain(input_file),
         plain(eval_input_file),
@@ -133,14 +131,14 @@ def pretrain(
         output_dir,
         metadata,
         phases.train and overwrite,
-        identity=_identity(records, model, tokenizer),
+        identity=run_identity.of_pretraining(records, model, tokenizer),
     )
     folder.check_same_run(training if phases.train else None)
 
     def assign_initial_weights(objective: PretrainingObjective) -> None:
         model.pretrained.assign(objective.model)
 
-    with _without_damage(records, folder, worker_index(strategy) == 0) as readable:
+    with without_damage(records, folder, worker_index(strategy) == 0) as readable:
         return _run(
             phases,
             readable,
@@ -246,61 +244,6 @@ def _training_data(
         part=part,
     )
     return TrainingData(batches, lookup, is_part=part is not None)
-
-
-def _model_facts(
-    model: RunModel, objective: str
-) -> tuple[BertConfig, CheckpointMetadata, BertTokenizer | None]:
-    """Returns the architecture, the values to save with the weights, and any tokenizer."""
-    architecture = model.pretrained.config
-    if objective == "causal":
-        architecture = dataclasses.replace(architecture, attention="causal")
-    if not model.pretrained.has_vocabulary:
-        return architecture, CheckpointMetadata(architecture.to_dict()), None
-
-    tokenizer = model.pretrained.tokenizer
-    metadata = CheckpointMetadata(
-        architecture.to_dict(), tokenizer.vocabulary, tokenizer.do_lower_case
-    )
-    return architecture, metadata, tokenizer
-
-
-def _identity(
-    records: PretrainingRecords,
-    model: RunModel,
-    tokenizer: BertTokenizer | None,
-) -> dict[str, Any]:
-    """Returns the values that identify the examples and initial weights of a run."""
-    masks = records.masks
-    return {
-        **({"masking": dataclasses.asdict(masks.config)} if masks else {}),
-        "init_checkpoint": model.initial_weights,
-        "objective": records.config.objective,
-        "max_seq_length": records.max_seq_length,
-        "max_predictions_per_seq": records.max_predictions_per_seq,
-        "shuffle_buffer_size": records.config.shuffle_buffer_size,
-        "records": record_checks.fingerprint(records.train_files),
-        "vocabulary_sha256": tokenizer.vocabulary_sha256 if tokenizer else None,
-        "do_lower_case": tokenizer.do_lower_case if tokenizer else None,
-    }
-
-
-@contextlib.contextmanager
-def _without_damage(
-    records: PretrainingRecords, folder: RunFolder, is_chief: bool
-) -> Iterator[PretrainingRecords]:
-    """Yields the records; with `skip_bad_records`, copies replace files with damaged records."""
-    if not records.config.skip_bad_records:
-        yield records
-        return
-    # The copies are in the folder of the run, which the chief therefore locks first.
-    with folder.locked() if is_chief else contextlib.nullcontext():
-        copies = os.path.join(folder.path, "salvaged")
-        yield dataclasses.replace(
-            records,
-            train_files=salvage(records.train_files, copies),
-            eval_files=salvage(records.eval_files, copies),
-        )
 
 
 def _report_settings(

@@ -1,4 +1,4 @@
-"""What identifies a run, and what is saved about its model."""
+"""The values that identify a run, and those that are saved about its model."""
 
 import dataclasses
 from typing import Any

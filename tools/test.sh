@@ -75,7 +75,7 @@ run_tests() {
 }
 
 case "$*" in
-"") announce "lint, types, words and the fast tests, about 11 minutes" ;;
+"") announce "lint, types, words and the fast tests, about 10 minutes" ;;
 --all) announce "lint, types, words, and all tests except the slow ones, about 19 minutes" ;;
 --slow) announce "lint, types, words and all tests, about 110 minutes" ;;
 esac

@@ -52,11 +52,7 @@ def documented(config_class: _Config) -> _Config:
     # The attributes come after the purpose, and before the errors and the source.
     sections = (inspect.getdoc(config_class) or "").split("\n\n")
     titles = ("Raises:", "Source:")
-    place = next(
-        (number for number, text in enumerate(sections) if text.startswith(titles)),
-        len(sections),
-    )
-    config_class.__doc__ = "\n\n".join(
-        [*sections[:place], attributes, *sections[place:]]
-    )
+    numbers = [n for n, text in enumerate(sections) if text.startswith(titles)]
+    sections.insert(min(numbers, default=len(sections)), attributes)
+    config_class.__doc__ = "\n\n".join(sections)
     return config_class

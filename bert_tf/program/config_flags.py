@@ -40,9 +40,9 @@ def define(
         texts: Descriptions that replace the descriptions in the config.
         condition: The text to put before each description.
     """
-    fields = dataclasses.fields(config_class)
-    for field in fields:
-        flag = field.metadata.get("flag", field.name)
+    names_of_flags = _flag_names(config_class)
+    for field in dataclasses.fields(config_class):
+        flag = names_of_flags[field.name]
         # A field name that is a part of the name of the flag is left out, because it
         # may also be a word or a column in messages.
         if field.name not in flag:
@@ -56,7 +56,7 @@ def define(
             continue
 
         # absl has a function for each kind of flag.
-        text = condition + texts.get(field.name, _text(field, fields))
+        text = condition + texts.get(field.name, _text(field, names_of_flags))
         kind: Any = field.type
         if isinstance(kind, types.UnionType):
             kind = typing.get_args(kind)[0]  # str of `str | os.PathLike | None`
@@ -88,11 +88,19 @@ def define_path(
     PATHS.add(name)
 
 
-def _text(field: Any, fields: Sequence[Any]) -> str:
-    """Returns the description of an option, with --name for each `name` in it."""
-    names: dict[str, str] = {
-        other.name: other.metadata.get("flag", other.name) for other in fields
+def _flag_names(config_class: Any) -> dict[str, str]:
+    """Returns the name of the flag of each option."""
+    return {
+        field.name: field.metadata.get("flag", field.name)
+        for field in dataclasses.fields(config_class)
     }
+
+
+def _text(field: Any, names: Mapping[str, str]) -> str:
+    """Returns the description of an option, with --name for each `name` in it.
+
+    `names` has the name of the flag of each option of the config.
+    """
 
     def name(match: re.Match[str]) -> str:
         flag = names.get(match[1], match[1])
@@ -103,8 +111,7 @@ def _text(field: Any, fields: Sequence[Any]) -> str:
 
 def build(config_class: Any, **values: Any) -> Any:
     """Builds a config from `values` and, for other options, from the flags."""
-    for field in dataclasses.fields(config_class):
-        flag = field.metadata.get("flag", field.name)
+    for name, flag in _flag_names(config_class).items():
         if flag in flags.FLAGS:
-            values.setdefault(field.name, flags.FLAGS[flag].value)
+            values.setdefault(name, flags.FLAGS[flag].value)
     return config_class(**values)

@@ -238,6 +238,14 @@ def cache_features(
     layers = [*map(str, numbers), *(["mean"] if pools else [])]
 
     with trainer.chief_first():
+        key = {
+            "precision": trainer.training.precision,
+            "encoder_sha256": sha256_of_weights(
+                model.config, model.bert.variables_by_name()
+            ),
+            "hidden_states": numbers,
+            "mean": pools,
+        }
         for split in needed:
             split.records.caches[CACHED_FEATURES] = cache_outputs(
                 settings,
@@ -246,14 +254,7 @@ def cache_features(
                 outputs=model.features,
                 split=split,
                 parse=evaluator.parse,
-                key={
-                    "precision": trainer.training.precision,
-                    "encoder_sha256": sha256_of_weights(
-                        model.config, model.bert.variables_by_name()
-                    ),
-                    "hidden_states": numbers,
-                    "mean": pools,
-                },
+                key=key,
                 shape=(1 if pools else None, len(numbers), model.config.hidden_size),
             )
 

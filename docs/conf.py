@@ -58,7 +58,8 @@ nitpick_ignore_regex = [
     ("py:.*", r"bert_tf\.training\.trainer\.ObjectiveT"),
     (
         "py:.*",
-        r"bert_tf\.(pretrained\.Model|tasks\.classification\..*|.*\.SpecialTokenFinder)",
+        r"bert_tf\.(pretrained\.Model|tasks\.classification\..*|.*\.SpecialTokenFinder|"
+        r".*\.(HeadChoice|RunResults|SplitEvaluator))",
     ),
 ]
 

@@ -137,7 +137,7 @@ class ServedModel(tf.Module, abc.ABC):
         return self.outputs(inputs)
 
     def from_examples(self) -> dict[str, TensorFunction]:
-        """Returns the signatures that take `tf.train.Example`s: functions of texts, by name."""
+        """Returns the signatures that take a `tf.train.Example`: functions of texts, by name."""
         return {}
 
     def from_other_texts(self) -> TextFunctions:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bert_tf.export.api import export_model
     from bert_tf.export.predictor import Predictor
     from bert_tf.export.serving_settings import ServingSettings
+    from bert_tf.export.word_effects import WordEffect, word_effects
     from bert_tf.head_config import HeadConfig
     from bert_tf.masking.masking_config import MaskingConfig
     from bert_tf.modeling import (
@@ -112,6 +113,7 @@ _MODULES = {
     "TrainingInterrupted": "errors",
     "WarmupSchedule": "training.step.keras_optimizer",
     "WindowSettings": "tasks.squad.squad_encoding",
+    "WordEffect": "export.word_effects",
     "custom_task": "tasks.classification.sources.custom",
     "export_model": "export.api",
     "fine_tune": "runs.fine_tune",
@@ -121,6 +123,7 @@ _MODULES = {
     "pretrain": "runs.pretrain",
     "pretraining_dataset": "pretraining.fit_dataset",
     "save_checkpoint": "pretrained",
+    "word_effects": "export.word_effects",
 }
 __all__ = list(_MODULES)
 _ON_EACH_BACKEND = (

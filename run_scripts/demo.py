@@ -3,11 +3,13 @@ r"""Serves a page for the browser, to try an exported model.
     pip install '.[demo]'
     python run_scripts/demo.py --model=/models/mine
     python run_scripts/demo.py --model=/models/mine --examples=texts.csv --port=8000
+    python run_scripts/demo.py --model=/models/mine --model=/models/mine/1/onnx/int8.onnx
 
 The page shows what the model returns: bars for labels and choices, marks in the text
-for answers and named entities, tokens for [MASK], and similarities for vectors. The
-page needs no connection to the internet. Only this machine can open the page, unless
---host gives another address. Ctrl-C ends the program.
+for answers and named entities, tokens for [MASK], and similarities for vectors. For
+classifiers, it also marks the words that matter for the answer. Two models of the same
+kind answer side by side. The page needs no connection to the internet. Only this
+machine can open the page, unless --host gives another address. Ctrl-C ends the program.
 """
 
 import os
@@ -27,14 +29,21 @@ _HIGHEST_PORT = 65535
 config_flags.define_path(
     "examples",
     "File with examples to click, as --input_file of predict.py: a text a line, or a "
-    "table. Default: one example for the kind of the model.",
+    "table, with the right answers in a column named label. Default: the examples that "
+    "the export contains; see --example_texts of export_model.py.",
 )
-flags.DEFINE_string("title", None, "Title of the page. Default: the name of the model.")
+config_flags.define_path(
+    "checkpoint",
+    "Output folder of the run that trained the model, for examples of its dev split.",
+)
+flags.DEFINE_string(
+    "title", None, "Title of the page. Default: the name of the task or run."
+)
 flags.DEFINE_string("host", "127.0.0.1", "Address of the page; 0.0.0.0 for all.")
 flags.DEFINE_integer(
     "port", 7860, "Port of the page.", lower_bound=1, upper_bound=_HIGHEST_PORT
 )
-shared_flags.define_exported_model_flags()
+shared_flags.define_exported_model_flags(several=True)
 
 
 def main() -> None:
@@ -43,13 +52,13 @@ def main() -> None:
     startup.import_tensorflow()
     import gradio as gr
 
-    from bert_tf.cli.demo_page import make_page
-    from bert_tf.export.layout import model_name
-    from bert_tf.export.predictor import Predictor
+    from bert_tf.cli.demo_page import make_page, read_examples
+    from bert_tf.export.demo_model import load
 
-    predictor = Predictor(FLAGS.model, trust=FLAGS.trust, runtime=FLAGS.runtime)
-    title = FLAGS.title or model_name(FLAGS.model)
-    page = make_page(predictor, title, FLAGS.examples)
+    models = [load(path, FLAGS.trust, FLAGS.runtime) for path in FLAGS.model]
+    examples = read_examples(models, FLAGS.examples, FLAGS.checkpoint)
+    names = dict.fromkeys(model.name for model in models)
+    page = make_page(models, FLAGS.title or " and ".join(names), examples)
     # gradio sends a request to its own page, and would send this request to a proxy.
     without_proxy = (getproxies_environment().get("no"), FLAGS.host, "localhost")
     os.environ["no_proxy"] = ",".join(filter(None, without_proxy))
@@ -78,7 +87,7 @@ def main() -> None:
 
 def check_flags() -> None:
     """Checks, without the model, that files exist, the port is free and gradio is installed."""
-    shared_flags.check_paths_exist(FLAGS.model, FLAGS.examples)
+    shared_flags.check_paths_exist(*FLAGS.model, FLAGS.examples, FLAGS.checkpoint)
     import_package("gradio", "demo", "The page")
     try:
         socket.create_server((FLAGS.host, FLAGS.port)).close()

@@ -54,6 +54,13 @@ config_flags.define_path(
     "SWAG or named entities (words in the first column, tags in the last). Default: "
     "the examples of the dev split that a run stores with --do_eval.",
 )
+flags.DEFINE_integer(
+    "example_texts",
+    0,
+    "Number of examples of the dev split, with their labels, that the export contains "
+    "for the page of demo.py. By default, it contains no texts of the data.",
+    lower_bound=0,
+)
 _FACTS = {
     "labels": (flags.DEFINE_list, "The labels or tags, in the order of the outputs."),
     "pair": (flags.DEFINE_bool, "Classifiers: whether the model takes pairs of texts."),
@@ -104,6 +111,7 @@ def main() -> None:
             settings=settings,
             dev_data=FLAGS.dev_data,
             facts=facts,
+            example_texts=FLAGS.example_texts,
         )
     )
 

@@ -61,13 +61,17 @@ def define_training_flags() -> None:
     )
 
 
-def define_exported_model_flags() -> None:
-    """Defines the flags for an exported model, of which --model is required."""
+def define_exported_model_flags(several: bool = False) -> None:
+    """Defines the flags for an exported model, of which --model is required.
+
+    With `several`, --model can be given more than once, and its value is a list.
+    """
     config_flags.define_path(
         "model",
         "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
-        "file.",
+        f"file.{' Give it twice to compare two models.' * several}",
         required=True,
+        is_repeated=several,
     )
     flags.DEFINE_bool(
         "trust",

@@ -18,7 +18,11 @@ Files of other formats: `model_file` (the parts that do not depend on the format
 All formats: `assets` (facts, vocabulary, labels, model card), `api` (`export` for a
 checkpoint, `export_model` for a model in memory), `output_decoding` (outputs as Python
 values and as text), `text_limit` (finds texts that are too long), `predictor` (loads
-exported models), `demo_answers` (prepares predictions for a page in the browser).
+exported models), `word_effects` (changes of an answer without a word).
+
+The page in the browser: `demo_model` (an exported model and facts of its export),
+`demo_answers` (prepares predictions for the page), `dev_examples` (examples of the dev
+split, and their right answers).
 
 This `__init__` imports none of these modules, because most of them import Keras, and a
 program that predicts with a SavedModel needs no Keras.

@@ -9,7 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError, Path, plain
-from bert_tf.export import assets, check, file_checks, saved_model_writing
+from bert_tf.export import (
+    assets,
+    check,
+    dev_examples,
+    file_checks,
+    saved_model_writing,
+)
 from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.export.job import ExportJob, read_results, read_training
 from bert_tf.export.layout import REPORT_FILE, has_saved_model, next_version
@@ -34,6 +40,7 @@ def export(
     settings: ServingSettings | None = None,
     dev_data: str | None = None,
     facts: Mapping[str, Any] | None = None,
+    example_texts: int = 0,
 ) -> str:
     """Writes the model of a checkpoint for serving, and checks its outputs.
 
@@ -51,13 +58,17 @@ def export(
         facts: Facts of the model, such as `pair` or `doc_stride`, that replace those of
             the checkpoint; see `save_checkpoint`. A fact that is missing in both has
             the default of the program that trains models for the task.
+        example_texts: The number of examples of the dev split, spread over the labels,
+            that the export contains for the page of `demo.py`, with texts and labels.
+            By default, an export contains no texts of the data.
 
     Raises:
         InputError: The checkpoint cannot be exported for the task; `export_dir` is a
             file, is in the `best` or `checkpoints` folder of a run, or contains files
             but no version of a model; `export_dir` contains SavedModels, and this
-            export would not write one; or another program has written a version with
-            the same number.
+            export would not write one; another program has written a version with the
+            same number; or `example_texts` is given, and the run stored no dev examples
+            for the task.
         ExportCheckError: The outputs of the exported model differ too much from those
             of the model in memory. Nothing is written.
     """
@@ -89,6 +100,7 @@ def export(
             dev_data=dev_data,
             version=os.path.basename(version),
             facts=facts or {},
+            example_texts=example_texts,
         )
         writers = [
             file_checks.prepare(name, job)
@@ -100,6 +112,8 @@ def export(
         # Another export may write the same version meanwhile; then this raises an error.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as folder:
             report: dict[str, Any] = {"task": job.task, **job.answer_facts}
+            run = run_of(checkpoint) or checkpoint
+            report["run"] = os.path.basename(os.path.abspath(run))
             for write, process in zip(writers, processes, strict=True):
                 report = write(process, folder) | report
             assets.write(folder, job, report)
@@ -122,6 +136,7 @@ def _job(
     dev_data: str | None,
     version: str,
     facts: Mapping[str, Any],
+    example_texts: int = 0,
 ) -> ExportJob:
     """Reads the checkpoint to export, and files of the training run that wrote it."""
     pretrained = read_pretrained(checkpoint)
@@ -139,8 +154,15 @@ def _job(
     # The examples that the run stored are used if the run trained for the same task.
     stored = posixpath.join(run, DEV_EXAMPLES)
     has_examples = files.exists(stored)
-    if not dev_data and task == task_of(pretrained) and has_examples:
-        dev_data = stored
+    is_of_task = has_examples and task == task_of(pretrained)
+    if is_of_task:
+        dev_data = dev_data or stored
+    elif example_texts:
+        raise InputError(
+            f"example_texts={example_texts} needs a run for the task {task} with the file "
+            f"{DEV_EXAMPLES}, which an evaluation writes (--do_eval). Leave it out, or "
+            "evaluate the run."
+        )
 
     return ExportJob(
         pretrained,
@@ -151,6 +173,7 @@ def _job(
         dev_examples=files.sha256_of_file(stored) if has_examples else "",
         results=read_results(run, pretrained, task),
         training=read_training(run),
+        examples=dev_examples.read(stored, example_texts) if example_texts else (),
     )
 
 
@@ -246,7 +269,7 @@ def export_model(
     stored = {name: value for name, value in stored.items() if value is not None}
     with files.temporary_folder() as folder:
         checkpoint = save_checkpoint(
-            model, tokenizer, posixpath.join(folder, "model"), **stored
+            model, tokenizer, posixpath.join(folder, type(model).__name__), **stored
         )
         return export(
             checkpoint,

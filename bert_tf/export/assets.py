@@ -12,7 +12,13 @@ import tensorflow_text
 
 from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.export.job import ExportJob
-from bert_tf.export.layout import CHECKED_FILES, EXTRA, FILES_SHA256
+from bert_tf.export.layout import (
+    CHECKED_FILES,
+    EXAMPLES_FILE,
+    EXTRA,
+    FILES_SHA256,
+    MODEL_CARD,
+)
 from bert_tf.export.output_decoding import SEPARATORS, separator_of
 from bert_tf.export.served.loading import served_class
 from bert_tf.storage import files, integrity, weights
@@ -44,7 +50,7 @@ def text_files(job: ExportJob) -> dict[str, bytes]:
 
 
 def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
-    """Writes facts, config, vocabulary, labels and model card to the folder of a version.
+    """Writes facts, config, vocabulary, labels, card and examples to the folder of a version.
 
     The folder must contain the models already, because the facts have their checksums.
     """
@@ -56,7 +62,10 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
     files.write_json(os.path.join(extra, weights.CONFIG_FILE), config)
     for name, content in text_files(job).items():
         files.write_bytes(os.path.join(extra, name), content)
-    files.write_text(os.path.join(extra, "model_card.md"), model_card(job, report))
+    files.write_text(os.path.join(extra, MODEL_CARD), model_card(job, report))
+    if job.examples:
+        lines = (f"{json.dumps(row, ensure_ascii=False)}\n" for row in job.examples)
+        files.write_text(os.path.join(extra, EXAMPLES_FILE), "".join(lines))
 
 
 def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ The answer of a model is its prediction. The kind of a model is the name of a va
 only answers of such models have, such as "entities"; it decides what the page shows.
 """
 
+import collections
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,12 +14,16 @@ import numpy as np
 from bert_tf.errors import InputError
 from bert_tf.export.output_decoding import Prediction, as_columns
 from bert_tf.export.predictor import Predictor
+from bert_tf.export.word_effects import word_effects
+from bert_tf.tasks.ner.schemes import split_tag
 
 # A question about a longer text takes many seconds.
 MAX_CHARACTERS = 10_000
 MAX_LINES = 50
 # The kind of model whose answers to all lines of a box are shown together.
 IN_LINES = "embedding"
+# The kinds of models whose answers depend on each word by a number.
+WITH_EFFECTS = ("labels", "label", "score")
 _NO_ANSWER = "(no answer)"
 _SHOWN_CHARACTERS = 40  # of a text in a table
 
@@ -60,8 +65,12 @@ def show(kind: str, texts: Sequence[Any], answer: Any) -> Shown:
     return _KINDS[kind][0](answer, *texts)
 
 
-def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, str]:
+def ask(
+    predictor: Predictor, kind: str, boxes: Sequence[str], effects: bool = False
+) -> tuple[Shown, str]:
     """Predicts for the texts in `boxes`; returns the content of the page, and a note.
+
+    With `effects`, the words are marked by their effects; see `word_effects`.
 
     There is a box for each input of the model; see `lists_of`. The note states the
     time, the largest sequence length, and whether a text was truncated. If the texts
@@ -81,15 +90,78 @@ def ask(predictor: Predictor, kind: str, boxes: Sequence[str]) -> tuple[Shown, s
     start = time.perf_counter()
     try:
         answer = predictor(*texts)
+        millis = 1000 * (time.perf_counter() - start)
+        shown = show(kind, texts, answer)
+        notes = [
+            f"{millis:.0f} ms; sequences of at most {predictor.max_seq_length} tokens"
+        ]
+        if effects:
+            note, parts = _marked_effects(predictor, kind, texts)
+            shown = shown._replace(parts=parts or None)
+            notes.append(note)
     except InputError as error:
         return Shown(str(error)), ""
-    millis = 1000 * (time.perf_counter() - start)
 
-    facts = f"{millis:.0f} ms; sequences of at most {predictor.max_seq_length} tokens"
     answers = answer if isinstance(answer, list) else [answer]
     if any(each.get("truncated") for each in answers):
-        facts += "; the text is longer, and its rest was not read"
-    return show(kind, texts, answer), facts
+        notes.append("the text is longer, and its rest was not read")
+    return shown, "; ".join(notes)
+
+
+def _marked_effects(
+    predictor: Predictor, kind: str, texts: Sequence[str]
+) -> tuple[str, list[Any]]:
+    """Returns a note on the word with the largest effect, and the parts of all texts.
+
+    The label of a word is its effect divided by the largest one, in [-1, 1]. A largest
+    change of a probability below 0.1 counts as 0.1, so that small changes look small.
+    """
+    words = word_effects(predictor, *texts)
+    if not words:
+        return "there is no word", []
+    largest = max(words, key=lambda word: abs(word.effect))
+    smallest = 0.0 if kind == "score" else 0.1
+    scale = max(abs(largest.effect), smallest) or 1.0
+    parts: list[Any] = []
+    for name, text in zip(predictor.names, texts, strict=True):
+        end = 0
+        for word in (each for each in words if each.name == name):
+            parts.append((text[end : word.start], None))
+            parts.append((word.word, word.effect / scale))
+            end = word.end
+        parts.append((f"{text[end:]}\n", None))
+    value = "score" if kind == "score" else "probability of the best label"
+    note = (
+        f"without {largest.word!r:.40}, the {value} changes by {-largest.effect:+.4f}"
+    )
+    return f"{note}; red words support it", parts
+
+
+def second_best(
+    predictor: Predictor, boxes: Sequence[str], parts: Sequence[Any], index: int
+) -> str:
+    """Returns an answer without the marked part `index`, or the types of this entity.
+
+    `parts` are those of the page, for the texts in `boxes`.
+    """
+    texts = [part for part, _ in parts]
+    if len(boxes) > 1:
+        texts[index] = " "
+        other = predictor(boxes[0], "".join(texts))
+        return f"without this part, the answer is: {_answer(other, *boxes).headline}"
+
+    answer = predictor("".join(texts))
+    tags = predictor.tag_probabilities(answer["words"])
+    if tags is None:
+        return "the second best type is known only for texts of one sequence"
+    start = len("".join(texts[:index]).encode())
+    end = start + len(texts[index].encode())
+    types: collections.Counter[str] = collections.Counter()
+    for tag, column in zip(predictor.facts["labels"], tags.T, strict=True):
+        name = split_tag(tag)[1] or "no entity"
+        types[name] += column[_words_between(answer, start, end)].mean()
+    best = (f"{name} {probability:.2f}" for name, probability in types.most_common(2))
+    return f"{texts[index]}: {', '.join(best)}"
 
 
 def _labels(answer: Prediction, *texts: str) -> Shown:
@@ -107,9 +179,20 @@ def _answer(answer: Prediction, question: str, context: str) -> Shown:
 
 def _entities(answer: Prediction, text: str) -> Shown:
     entities = answer["entities"]
-    marks = [(entity["start"], entity["end"], entity["type"]) for entity in entities]
+    marks = []
+    for entity in entities:
+        place = entity["start"], entity["end"]
+        probabilities = [
+            answer["probabilities"][n] for n in _words_between(answer, *place)
+        ]
+        marks.append((*place, f"{entity['type']} {np.mean(probabilities):.2f}"))
     headline = ", ".join(entity["text"] for entity in entities) or "(no entity)"
     return Shown(headline, parts=_parts(text, marks))
+
+
+def _words_between(answer: Prediction, start: int, end: int) -> list[int]:
+    """Returns the indices of the words that start in a part of the text, in bytes."""
+    return [n for n, place in enumerate(answer["start"]) if start <= place < end]
 
 
 def _choice(answer: Prediction, context: str, choices: Sequence[str]) -> Shown:
@@ -162,8 +245,8 @@ _KINDS: Mapping[str, Sequence[Any]] = {
     "choice": (_choice, ["It rains.", ["Take an umbrella.", "Water the plants."]]),
     IN_LINES: (_similarities, [["How old are you?", "What is your age?", "It rains."]]),
     **dict.fromkeys(
-        ("labels", "label", "score"),
-        (_labels, ["A funny and moving film."], ["It rains.", "The street is wet."]),
+        WITH_EFFECTS,
+        (_labels, ["This is a text."], ["This is a text.", "This is another one."]),
     ),
 }
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.conversion.sentence_transformers import prompt_of
@@ -26,6 +26,8 @@ class ExportJob:
             "" if it stored none.
         results: The results of the run's evaluation, by name; {} if they are not known.
         training: The settings of the run's training; {} if they are not known.
+        examples: Examples of the dev split that users of the export may see, as
+            `Task.as_row` returns them.
     """
 
     checkpoint: Pretrained
@@ -36,6 +38,7 @@ class ExportJob:
     dev_examples: str
     results: Mapping[str, str]
     training: Mapping[str, Any]
+    examples: Sequence[Mapping[str, Any]]
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import os
 from tensorflow.io import gfile
 
 from bert_tf.errors import InputError
-from bert_tf.export.formats import FILE_FORMATS
+from bert_tf.export.formats import FILE_FORMATS, format_of_file
 from bert_tf.storage import files
 from bert_tf.storage.overwrite_rule import first_foreign
 from bert_tf.storage.paths import resolve_output
@@ -15,6 +15,9 @@ from bert_tf.storage.paths import resolve_output
 _LOGGER = logging.getLogger(__name__)
 EXTRA = "assets.extra"
 REPORT_FILE = f"{EXTRA}/export_report.json"
+# Files in EXTRA.
+MODEL_CARD = "model_card.md"
+EXAMPLES_FILE = "examples.jsonl"
 # The files of a SavedModel whose SHA-256 is in the fact `FILES_SHA256`. The index of
 # the variables has a checksum of each variable.
 CHECKED_FILES = ("saved_model.pb", "fingerprint.pb", "variables/variables.index")
@@ -72,11 +75,16 @@ def has_saved_model(folder: str) -> bool:
     )
 
 
-def model_name(path: str) -> str:
-    """Returns the name of a model: the last part of its path that is no version number."""
-    folder, name = os.path.split(os.path.abspath(path))
-    is_root = not _is_version_name(name) or has_saved_model(path)
-    return name if is_root else os.path.basename(folder)
+def extra_folder(path: str) -> str:
+    """Returns the folder `EXTRA` of a model, which may not exist if the model is a file.
+
+    `path` is what `Predictor` takes.
+    """
+    if not format_of_file(path):
+        return os.path.join(newest_version(path), EXTRA)
+    # The folder of a version contains a folder for each format of files.
+    absolute = path if "://" in path else os.path.abspath(path)
+    return os.path.join(os.path.dirname(os.path.dirname(absolute)), EXTRA)
 
 
 def next_version(folder: str) -> int:

@@ -61,6 +61,7 @@ class Predictor:
             has no report of the export.
         list_names: The names in `names` that stand for a list of texts: ("choices",)
             for multiple choice, ("words",) for the signature "words", else ().
+        facts: What the export states of the model, such as its `labels`.
 
     Call arguments:
         *texts: For each name in `names`, a list of N str, or a single str for one
@@ -127,28 +128,28 @@ class Predictor:
 
         _check_is_not_forked()
         if file_format:
-            self._model, signatures, self._facts = _load_file(
+            self._model, signatures, self.facts = _load_file(
                 path, signature, num_threads, runtime
             )
         else:
             folder = newest_version(path)
             # The signatures do not keep the weights alive.
-            self._model, self._facts = load_saved_model(folder, trust)
+            self._model, self.facts = load_saved_model(folder, trust)
             signatures = self._model.signatures
         self._signature = _signature(signatures, signature, path)
 
         # How long the texts may be.
         outputs = self._signature.structured_outputs
-        self._truncates = text_limit.reads_starts_only(self._facts, outputs)
+        self._truncates = text_limit.reads_starts_only(self.facts, outputs)
         if file_format:
             served = self._model
             limit = served.max_seq_length, lambda: served.tokenizer
         else:
-            limit = text_limit.limit_of_saved_model(folder, self._facts, outputs)
+            limit = text_limit.limit_of_saved_model(folder, self.facts, outputs)
         self.max_seq_length, make_tokenizer = limit
         self._truncates &= self.max_seq_length is not None
         self._tokenizer = functools.cache(make_tokenizer)
-        self._prompt = self._facts.get("embedding", {}).get("prompt", "").encode()
+        self._prompt = self.facts.get("embedding", {}).get("prompt", "").encode()
         _, inputs = self._signature.structured_input_signature
         self.names = tuple(sorted(inputs, key=lambda name: (_ORDER.get(name, 0), name)))
         self.list_names = tuple(
@@ -166,6 +167,29 @@ class Predictor:
         if texts and is_one and (isinstance(texts[0], str) or texts[0]):
             return self._predict([[value] for value in texts], on_batch)[0]
         return self._predict(texts, on_batch)
+
+    def tag_probabilities(self, words: Sequence[str]) -> np.ndarray | None:
+        """Returns the probability of each tag for each word of a text.
+
+        The model must be one of named entities.
+
+        Args:
+            words: The words, as the value `words` of a prediction.
+
+        Returns:
+            float32 [W, tags], in the order of `facts["labels"]`; None if the words have
+            more tokens than a sequence.
+        """
+        tokenizer = self._tokenizer()
+        pieces = tokenizer.tokenize(list(words))
+        inputs = tokenizer.pack(pieces.values[None], seq_length=None)
+        if inputs["input_ids"].shape[1] > self.max_seq_length:
+            return None
+        signatures = self._model.signatures
+        run = (signatures("ids") if callable(signatures) else signatures)["ids"]
+        (logits,) = run(**inputs)["logits"]
+        first_pieces = 1 + pieces.row_starts()
+        return tf.nn.softmax(tf.gather(logits, first_pieces)).numpy()
 
     def _is_one(self, name: str, value: Any) -> bool:
         """Returns whether the value of an input is meant for one prediction, not for several."""
@@ -200,7 +224,7 @@ class Predictor:
                     values |= {
                         n: values[n][:size] for n in _LIST_OUTPUTS if n in values
                     }
-                predictions[row] = decode(values, self._facts)
+                predictions[row] = decode(values, self.facts)
                 if self._truncates:
                     predictions[row]["truncated"] = row in truncated
             if on_batch:

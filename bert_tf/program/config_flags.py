@@ -77,13 +77,16 @@ def define_path(
     default: str | None = None,
     required: bool = False,
     is_list: bool = False,
+    is_repeated: bool = False,
 ) -> None:
-    """Defines a flag whose value is a path, or a comma list of paths.
+    """Defines a flag whose value is a path, or several paths.
 
     Args:
-        is_list: Whether the value is a list of paths.
+        is_list: Whether the value is a comma list of paths.
+        is_repeated: Whether the flag can be given several times, with a path each.
     """
     define_flag: Any = flags.DEFINE_list if is_list else flags.DEFINE_string
+    define_flag = flags.DEFINE_multi_string if is_repeated else define_flag
     define_flag(name, default, text, required=required)
     PATHS.add(name)
 

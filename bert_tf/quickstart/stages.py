@@ -50,7 +50,7 @@ run_scripts/run_classifier.py --task_name=custom
 """
 EXPORT = """
 run_scripts/export_model.py --checkpoint={folder}/classifier
-    --export_dir={folder}/export
+    --export_dir={folder}/export --example_texts=8
 """
 ANSWERS = """
 run_scripts/quickstart_answers.py {folder}/export/1

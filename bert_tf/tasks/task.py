@@ -48,6 +48,7 @@ RECORD_WEIGHTS = "record_weights"
 TRUNCATED = "truncated"
 # The names of the files that `runs.dev_split` writes.
 DEV_EXAMPLES = "dev_examples.jsonl"
+CUSTOM = "custom"  # the name of a task whose data set has no name
 RESULTS = "results.json"
 
 

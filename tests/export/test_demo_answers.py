@@ -1,9 +1,11 @@
 """The bars, marks and tables of literal answers, and of those of exported models."""
 
+import itertools
 import math
 
 import export_models
 import numpy as np
+import pytest
 from model_file_checks import predictor as predictor_of
 
 from bert_tf.errors import InputError
@@ -55,14 +57,75 @@ def test_an_answer_is_marked_in_its_context():
 
 def test_entities_are_marked_with_their_types():
     text = "Ænn <i>met</i> Bob Li"
+    words = {"start": [0, 16, 20], "probabilities": [0.75, 0.5, 0.25]}
     ann = {"text": "Ænn", "type": "PER", "start": 0, "end": 4}
     bob = {"text": "Bob Li", "type": "LOC", "start": 16, "end": 22}
-    found = show({"entities": [ann, bob]}, text)
+    found = show({"entities": [ann, bob], **words}, text)
     assert found.headline == "Ænn, Bob Li"
-    assert found.parts == [("Ænn", "PER"), (" <i>met</i> ", None), ("Bob Li", "LOC")]
-    found = show({"entities": [ann]}, text)
-    assert found.parts == [("Ænn", "PER"), (" <i>met</i> Bob Li", None)]
+    assert found.parts == [
+        ("Ænn", "PER 0.75"), (" <i>met</i> ", None), ("Bob Li", "LOC 0.38"),
+    ]  # fmt: skip
+    found = show({"entities": [ann], **words}, text)
+    assert found.parts == [("Ænn", "PER 0.75"), (" <i>met</i> Bob Li", None)]
     assert show({"entities": []}, "").headline == "(no entity)"
+
+
+class Length:
+    """A model whose score is the number of characters of both texts."""
+
+    names, list_names, max_seq_length = ("text_a", "text_b"), (), 9
+
+    def __call__(self, *columns):
+        if isinstance(columns[0], str):
+            return {"score": len("".join(columns))}
+        return [self(*texts) for texts in zip(*columns, strict=True)]
+
+
+def test_the_words_that_matter_are_marked():
+    texts = ("a (bb) <i>", "cccc!")
+    shown, facts = demo_answers.ask(Length(), "score", texts, effects=True)
+    assert shown.headline == "15.0000"
+    assert "without 'cccc', the score changes by -4.0000; red words" in facts
+    assert shown.parts == [
+        ("", None), ("a", 0.25), (" (", None), ("bb", 0.5), (") <", None), ("i", 0.25),
+        (">\n", None), ("", None), ("cccc", 1), ("!\n", None),
+    ]  # fmt: skip
+    shown, facts = demo_answers.ask(Length(), "score", ("", "-"), effects=True)
+    assert shown.parts is None and facts.endswith("there is no word")
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize("format", ["both", "onnx"])
+def test_the_types_of_an_entity(exported, format):
+    path = exported("tagging", format)
+    predictor = predictor_of(f"{path}/onnx/float32.onnx" if format == "onnx" else path)
+    texts = list(map(" ".join, itertools.permutations("abcdefgh", 4)))[::50]
+    answers = zip(texts, predictor(texts), strict=True)
+    text, answer = next(pair for pair in answers if pair[1]["entities"])
+    tags = predictor.tag_probabilities(answer["words"])
+    assert tags.shape == (4, 5)
+    np.testing.assert_allclose(tags.max(1), answer["probabilities"], atol=1e-5)
+    assert predictor.tag_probabilities(["a"] * 20) is None
+
+    entity = answer["entities"][0]
+    begin, end = entity["start"], entity["end"]
+    mean = tags[[n for n, s in enumerate(answer["start"]) if begin <= s < end]].mean(0)
+    types = {"no entity": mean[0], "ž": mean[1] + mean[2], "x-y": mean[3] + mean[4]}
+    best = sorted(types, key=types.get, reverse=True)[:2]
+    parts = [(text[:begin], None), (text[begin:end], "mark"), (text[end:], None)]
+    found = demo_answers.second_best(predictor, ["another text"], parts, 1)
+    expected = ", ".join(f"{name} {types[name]:.2f}" for name in best)
+    assert found == f"{entity['text']}: {expected}"
+
+
+@pytest.mark.medium
+def test_the_second_best_answer(exported):
+    predictor = predictor_of(exported("span"))
+    parts = [("b c ", None), ("d e", "0.5"), (" f g h", None)]
+    other = predictor("a", "b c   f g h")
+    found = demo_answers.second_best(predictor, ["a", "another context"], parts, 1)
+    assert other["answer"]
+    assert found.endswith(f"is: {other['answer']}  {other['probability']:.4f}")
 
 
 def test_choices_keep_their_numbers():

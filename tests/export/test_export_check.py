@@ -196,16 +196,6 @@ def test_other_folders_are_no_versions(tmp_path):
     assert layout.next_version(str(tmp_path)) == 7
 
 
-def test_a_model_is_not_named_after_its_version(tmp_path):
-    for folder in ("mine/7", "2024/1"):
-        (tmp_path / folder).mkdir(parents=True)
-        (tmp_path / folder / "saved_model.pb").touch()
-    (tmp_path / "mine/7/tflite").mkdir()
-    names = ("mine", "mine/7", "mine/7/", "mine/7/tflite/int8.tflite", "2024")
-    expected = ["mine", "mine", "mine", "int8.tflite", "2024"]
-    assert [layout.model_name(str(tmp_path / name)) for name in names] == expected
-
-
 def test_an_object_store_may_contain_a_version_that_is_being_written(caplog):
     folder = "ram://versions"
     files.write_text(f"{folder}/1/saved_model.pb", "")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pathlib
 
 import export_models
 import numpy as np
@@ -11,15 +12,16 @@ import scipy.stats
 import sklearn.metrics
 import squad_data
 import tensorflow as tf
-from model_file_checks import extra_file, report_of
+from model_file_checks import FILES, extra_file, need_packages, report_of
 from reference import conlleval
 from reference import squad as oracle
 from refusals import refused
 from tables_of_rows import write_rows
 
 import bert_tf
-from bert_tf.export import check
+from bert_tf.export import api, check
 from bert_tf.export.served import load_served
+from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.runs import dev_split
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.splits import RowCounts
@@ -255,6 +257,33 @@ def test_stored_examples_are_used_for_the_own_task_only(tmp_path, without_export
     export_models.export(kind, tmp_path, task="embedding")
     with refused("task must be classification, for which"):
         export_models.export(kind, tmp_path, "other", task="regression")
+
+
+@pytest.mark.parametrize(
+    "format",
+    ["saved_model", *(pytest.param(f, marks=pytest.mark.medium) for f in FILES)],
+)
+def test_an_export_has_texts_of_the_data_only_on_request(
+    tmp_path, without_export_check, format
+):
+    if format in FILES:
+        need_packages(format)
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    settings = ServingSettings(format=format)
+    served = str(tmp_path / "served")
+    with refused("example_texts=2 needs a run for the task classification"):
+        api.export(path, served, settings, example_texts=2)
+
+    # The word is not in the vocabulary.
+    rows = [{"text": f"a qzxwjq{n}", "label": LABELS[n // 4]} for n in range(8)]
+    write_rows(pathlib.Path(path, DEV_EXAMPLES), rows)
+    for count, expected in ((0, []), (3, [0, 4, 1]), (20, [0, 4, 1, 5, 2, 6, 3, 7])):
+        version = api.export(path, served, settings, example_texts=count)
+        paths = [each for each in pathlib.Path(version).rglob("*") if each.is_file()]
+        with_texts = [each for each in paths if b"qzxwjq" in each.read_bytes()]
+        assert [each.name for each in with_texts] == ["examples.jsonl"] * bool(count)
+        lines = [line for each in with_texts for line in each.read_text().splitlines()]
+        assert [json.loads(line) for line in lines] == [rows[n] for n in expected]
 
 
 def store(folder, task, examples):

@@ -16,6 +16,8 @@ import pytest
 import requests
 from run_programs import assert_each_refused, assert_refused, run_main
 
+import bert_tf
+
 DEMO = "bert_tf.run_scripts.demo"
 PREDICT = "bert_tf.run_scripts.predict"
 EXPORT = "bert_tf.run_scripts.export_model"
@@ -176,6 +178,45 @@ def test_the_page_answers_in_a_browser(browser, exported, kind, tmp_path):
         page.ask(*("" for _ in texts))  # also without a text
         assert not page.errors
         assert all(url.startswith((address, "data:", "blob:")) for url in page.loaded)
+
+
+@pytest.mark.slow
+def test_two_models_and_the_words_that_matter(browser, exported, tmp_path):
+    folder = exported("classification")
+    examples = tmp_path / "examples.csv"
+    examples.write_text("text,label\na b c,x\nd e,ž\nf <b>g</b>,nothing\n")
+    second = f"--model={folder}/tflite/float32.tflite"
+    with served_page(folder, second, f"--examples={examples}") as address:
+        page = Page(browser, address)
+        assert page.page.title() == "classification"
+        assert page.page.get_by_text("3 labels (x, y, z, ž)").count() == 2
+        answers = bert_tf.Predictor(folder)(["a b c", "d e", "f <b>g</b>"])
+        for answer, right in zip(answers, ("x", "ž", "nothing"), strict=True):
+            # An unknown label is no right answer.
+            mark = "" if right in (answer["label"], "nothing") else "✗ "
+            text = f"{mark}{answer['label']} {answer['probability']:.4f}"
+            page.page.get_by_text(text, exact=True).nth(1).wait_for()  # of both models
+
+        page.page.get_by_text("f <b>g</b>").first.click()
+        page.page.get_by_role("button", name="What matters").click()
+        page.page.wait_for_function(
+            "[...document.querySelectorAll('#facts textarea')].every("
+            "each => each.value.includes('the probability of the best label changes'))"
+        )
+        page.page.get_by_role("button", name="Model card").first.click()
+        page.page.get_by_text("SHA-256 of the vocabulary").first.wait_for()
+        assert not page.errors
+
+
+@pytest.mark.slow
+def test_the_second_best_answer_is_shown_on_click(browser, exported):
+    with served_page(exported("span")) as address:
+        page = Page(browser, address)
+        page.ask("a", "b c d", expected="b c d")
+        page.page.locator(".token.highlighted").click()
+        page.page.wait_for_function(
+            "document.querySelector('#facts textarea').value.startsWith('without this')"
+        )
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ from bert_tf.tasks.classification.text_examples import (
 )
 from bert_tf.tasks.splits import DataLocation, FileSource, Split, share_of
 from bert_tf.tasks.tables import column_values
-from bert_tf.tasks.task import TaskInputs
+from bert_tf.tasks.task import CUSTOM, TaskInputs
 
 # A column with more labels than this contains something else, such as texts or scores.
 _MAX_LABELS = 10_000
@@ -261,7 +261,7 @@ def custom_task(
 
     metric_names, best = classification_metrics.DEFAULTS[task_type]
     return ClassificationTask(
-        name="custom",
+        name=CUSTOM,
         labels=labels or (),
         pair=columns.text_b is not None,
         reader=CustomReader(columns, labels, task_type),

@@ -1,0 +1,87 @@
+"""Makes the pictures of the demo in the guides, with the commands that stand above them.
+
+    .venv/bin/python -m tools.make_pictures FOLDER [PICTURE ...]
+
+The commands run in FOLDER, which must contain `quickstart_output`, the output of
+run_scripts/quickstart.sh, and `served`, an export of a run of run_ner.py with
+--example_texts=8. PICTURE is a name such as demo_tagging.png; by default, all pictures
+are made. This program requires the extra "ci", and Chromium.
+"""
+
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+ROOT = pathlib.Path(__file__).parent.parent
+# The guide of each picture, and the row of the example on it.
+PICTURES = {
+    "demo_classification.png": ("README.md", 3),
+    "demo_tagging.png": ("docs/serving.md", 0),
+}
+_ADDRESS = "http://127.0.0.1:7860"
+_MILLIS = 8_000  # until a page shows everything
+
+
+def command_above(guide: str, picture: str) -> list[str]:
+    """Returns the last command with demo.py before a picture."""
+    text, _, _ = (ROOT / guide).read_text("utf-8").partition(f"images/{picture})")
+    lines = re.findall(r"^.*\bdemo\.py .*$", text, re.MULTILINE)
+    _, program, *words = shlex.split(lines[-1])
+    return [sys.executable, str(ROOT / program), *words]
+
+
+def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    """Waits until the server that the process runs answers."""
+    while True:
+        try:
+            urllib.request.urlopen(address).close()
+            return
+        except urllib.error.URLError:
+            if process.poll() is not None:
+                raise
+            time.sleep(0.5)
+
+
+def take(page: Any, row: int, path: pathlib.Path) -> None:
+    """Asks the model on the page for the example `row`, and takes a picture."""
+    page.goto(_ADDRESS)
+    page.get_by_role("button", name="Predict").wait_for()
+    page.locator("tbody tr:visible").nth(row).click()
+    for name in ("Predict", "What matters"):
+        button = page.get_by_role("button", name=name)
+        if button.is_visible():
+            button.click()
+            page.wait_for_timeout(_MILLIS)
+    page.screenshot(path=path, full_page=True)
+
+
+def main(folder: str, names: Sequence[str]) -> None:
+    """Makes the named pictures, by default all."""
+    with sync_playwright() as started:
+        browser = started.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        for name in names or PICTURES:
+            guide, row = PICTURES[name]
+            command = command_above(guide, name)
+            with subprocess.Popen(command, cwd=folder) as process:
+                try:
+                    wait_for(_ADDRESS, process)
+                    page = browser.new_page(viewport={"width": 1100, "height": 620})
+                    take(page, row, ROOT / "docs/images" / name)
+                finally:
+                    process.terminate()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

@@ -18,7 +18,7 @@ config_flags.define_path(
     "input_dirs",
     "Folders with submission files, separated by commas: the --output_dir of each run.",
     required=True,
-    is_list=True,
+    define_flag=flags.DEFINE_list,
 )
 config_flags.define_path(
     "output_file", "The zip file to write; an existing one is replaced.", required=True

@@ -40,10 +40,10 @@ from bert_tf.tasks.classification.sources import custom, tfds_reader
 from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS, glue_task
 from bert_tf.tasks.classification.sources.xnli import xnli
 from bert_tf.tasks.tables import TableFormat
-from bert_tf.tasks.task import DataLocation, Task
+from bert_tf.tasks.task import CUSTOM, DataLocation, Task
 
 FLAGS = flags.FLAGS
-_OTHER_TASKS = ("xnli", "custom")
+_OTHER_TASKS = ("xnli", CUSTOM)
 _OWN_DATA = ("eval_fraction", "test_fraction", "input_format", "encoding", "header")
 flags.DEFINE_string(
     "task_name",
@@ -116,11 +116,11 @@ def _make_task(location: DataLocation) -> Task:
     name = _task_name()
     if name != "xnli" and FLAGS["xnli_language"].present:
         raise InputError("--xnli_language has no effect without --task_name=xnli.")
-    if name != "custom" and any(FLAGS[flag].present for flag in _OWN_DATA):
+    if name != CUSTOM and any(FLAGS[flag].present for flag in _OWN_DATA):
         raise InputError(f"--{', --'.join(_OWN_DATA)} are for --task_name=custom.")
     if name == "xnli":
         return xnli(FLAGS.xnli_language)
-    return _make_custom_task(location) if name == "custom" else glue_task(name)
+    return _make_custom_task(location) if name == CUSTOM else glue_task(name)
 
 
 def _task_name() -> str:

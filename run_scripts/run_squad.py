@@ -61,7 +61,7 @@ config_flags.define_path(
     "average_nbest",
     "Files nbest_predictions.json of several runs: writes the answers with the highest "
     "mean probability to --output_dir, and runs no model.",
-    is_list=True,
+    define_flag=flags.DEFINE_list,
 )
 _PROGRAM = fine_tuning.ProgramFlags(
     splits=False,

@@ -4,7 +4,7 @@ import functools
 import html
 import itertools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import gradio as gr
@@ -15,6 +15,7 @@ from bert_tf.export import demo_answers, dev_examples
 from bert_tf.export.demo_answers import IN_LINES
 from bert_tf.export.demo_model import DemoModel
 from bert_tf.export.output_decoding import as_columns
+from bert_tf.export.predictor import Predictor
 from bert_tf.storage import files
 from bert_tf.tasks.ner.schemes import types_of
 from bert_tf.tasks.tables import TableFormat
@@ -38,37 +39,48 @@ def read_examples(
 ) -> list[Example]:
     """Returns the examples in a file, else those of a run, else those of an export."""
     predictor, kind, *_ = models[0]
-    count = _MAX_EXAMPLES
-    own = next((model.examples for model in models if model.examples), "")
-    if checkpoint is not None:
-        own = os.path.join(run_of(checkpoint) or checkpoint, DEV_EXAMPLES)
-        count = _FROM_RUN
-    items: Iterator[tuple[Any, Any]] = iter(())
-    if path is None and own:
-        rows = dev_examples.read(own, count)
-        items = ((row, [row.get(name) for name in predictor.names]) for row in rows)
-    elif path is not None:
-        form = TableFormat()
-        remedy = f"Name the columns {', '.join(predictor.names)}."
-        items = (
-            prediction_tables.read_rows(path, predictor, form, remedy=remedy)
-            if form.ending_of(path)
-            else prediction_tables.texts_of_lines(files.read_lines(path), predictor)
-        )
+    rows: Iterable[tuple[Any, Any]] = ()
+    if path is not None:
+        rows = itertools.islice(_rows_of_file(path, predictor), _MAX_EXAMPLES)
+    elif checkpoint is not None:
+        run = run_of(checkpoint) or checkpoint
+        rows = _stored_rows(os.path.join(run, DEV_EXAMPLES), _FROM_RUN, predictor)
+    elif own := next((model.examples for model in models if model.examples), ""):
+        rows = _stored_rows(own, _MAX_EXAMPLES, predictor)
 
-    examples: list[Example] = []
-    for row, texts in itertools.islice(items, count):
-        if None in texts:
-            raise InputError(
-                f"{own} has no {' or '.join(predictor.names)}. Give the run that trained "
-                "this model as checkpoint, or leave it out."
-            )
-        is_row = isinstance(row, dict)  # and not a line of a text
-        right = is_row and dev_examples.right_answers(row, kind, predictor.facts)
-        examples.append((texts, right or []))
+    examples: list[Example] = [
+        (texts, dev_examples.right_answers(row, kind, predictor.facts))
+        for row, texts in rows
+    ]
     if examples and kind == IN_LINES:
         return [([[text for ((text,), _) in examples[:_EXAMPLE_LINES]]], [])]
     return examples
+
+
+def _rows_of_file(path: str, predictor: Predictor) -> Iterator[tuple[Any, Any]]:
+    """Yields the rows of a table, or {} for each line of a text, with the model's texts."""
+    form = TableFormat()
+    if form.ending_of(path):
+        remedy = f"Name the columns {', '.join(predictor.names)}."
+        yield from prediction_tables.read_rows(path, predictor, form, remedy=remedy)
+        return
+    lines = files.read_lines(path)
+    for _, texts in prediction_tables.texts_of_lines(lines, predictor):
+        yield {}, texts
+
+
+def _stored_rows(
+    path: str, count: int, predictor: Predictor
+) -> Iterator[tuple[Any, Any]]:
+    """Yields examples that a run or an export has written, with the model's texts."""
+    for row in dev_examples.read(path, count):
+        texts = [row.get(name) for name in predictor.names]
+        if None in texts:
+            raise InputError(
+                f"{path} has no {' or '.join(predictor.names)}. Give the run that "
+                "trained this model as checkpoint, or leave it out."
+            )
+        yield row, texts
 
 
 def make_page(

@@ -71,7 +71,7 @@ def define_exported_model_flags(several: bool = False) -> None:
         "Folder of an exported model, or of one of its versions, or a .tflite or .onnx "
         f"file.{' Give it twice to compare two models.' * several}",
         required=True,
-        is_repeated=several,
+        define_flag=flags.DEFINE_multi_string if several else flags.DEFINE_string,
     )
     flags.DEFINE_bool(
         "trust",

@@ -111,9 +111,8 @@ def export(
 
         # Another export may write the same version meanwhile; then this raises an error.
         with files.atomic_folder(version, REPORT_FILE, replace=False) as folder:
-            report: dict[str, Any] = {"task": job.task, **job.answer_facts}
-            run = run_of(checkpoint) or checkpoint
-            report["run"] = os.path.basename(os.path.abspath(run))
+            report: dict[str, Any] = {"task": job.task, "run": job.run}
+            report |= job.answer_facts
             for write, process in zip(writers, processes, strict=True):
                 report = write(process, folder) | report
             assets.write(folder, job, report)
@@ -173,6 +172,7 @@ def _job(
         dev_examples=files.sha256_of_file(stored) if has_examples else "",
         results=read_results(run, pretrained, task),
         training=read_training(run),
+        run=os.path.basename(os.path.abspath(run)),
         examples=dev_examples.read(stored, example_texts) if example_texts else (),
     )
 

@@ -64,8 +64,7 @@ def write(folder: str, job: ExportJob, report: Mapping[str, Any]) -> None:
         files.write_bytes(os.path.join(extra, name), content)
     files.write_text(os.path.join(extra, MODEL_CARD), model_card(job, report))
     if job.examples:
-        lines = (f"{json.dumps(row, ensure_ascii=False)}\n" for row in job.examples)
-        files.write_text(os.path.join(extra, EXAMPLES_FILE), "".join(lines))
+        files.write_json_lines(os.path.join(extra, EXAMPLES_FILE), job.examples)
 
 
 def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:

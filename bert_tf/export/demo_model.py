@@ -1,11 +1,12 @@
 """`DemoModel`: an exported model on the page of the demo, and facts of its export."""
 
 import os
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from bert_tf.export.demo_answers import kind_of
 from bert_tf.export.formats import FORMATS, format_of_file
-from bert_tf.export.layout import EXAMPLES_FILE, MODEL_CARD, REPORT_FILE, extra_folder
+from bert_tf.export.layout import EXAMPLES_FILE, EXTRA, MODEL_CARD, REPORT_FILE
 from bert_tf.export.predictor import Predictor
 from bert_tf.storage import files, json_files
 from bert_tf.tasks.task import CUSTOM
@@ -42,7 +43,7 @@ def load(path: str, trust: bool, runtime: str) -> DemoModel:
     kind = kind_of(predictor(*(["a"] if n in lists else "a" for n in predictor.names)))
 
     # A file of an export has a report of its own, in each runtime.
-    extra = extra_folder(path)
+    extra = os.path.join(predictor.version_folder, EXTRA)
     report = json_files.read_optional(extra, os.path.basename(REPORT_FILE))
     name = os.path.basename(path)
     checked, title = report, f"SavedModel, {report.get('precision')}"
@@ -51,22 +52,6 @@ def load(path: str, trust: bool, runtime: str) -> DemoModel:
         place = name, runtime == "openvino"
         title = f"{FORMATS[file_format].title}, {name}"
         checked = next((r for r in rows if (r["file"], "runtime" in r) == place), {})
-
-    # The sentence, in which facts that are not known are left out.
-    labels = predictor.facts.get("labels")
-    facts = [report.get("task")]
-    if labels:
-        more = ", …" * (len(labels) > _SHOWN_LABELS)
-        facts.append(
-            f"{len(labels)} labels ({', '.join(labels[:_SHOWN_LABELS])}{more})"
-        )
-    facts += [f"at most {predictor.max_seq_length} tokens", title]
-    if metric := checked.get("metric"):
-        facts.append(
-            "{name} {exported:.1f} % on {num_examples:,} dev examples".format(**metric)
-        )
-        if metric["baseline"] is not None:
-            facts.append(f"{metric['baseline']:.1f} % for a constant answer")
 
     task = predictor.facts.get("task", CUSTOM)
     run = report.get("run") or report.get("task") or name
@@ -77,7 +62,25 @@ def load(path: str, trust: bool, runtime: str) -> DemoModel:
         predictor,
         kind,
         name=run if task == CUSTOM else task,
-        sentence="; ".join(filter(None, facts)),
+        sentence=_sentence(report.get("task"), predictor, title, checked.get("metric")),
         card=files.read_text(card) if card else "",
         examples=examples or "",
     )
+
+
+def _sentence(
+    task: str | None, predictor: Predictor, title: str, metric: Mapping[str, Any] | None
+) -> str:
+    """Returns the facts of a model in one sentence, without those that are not known."""
+    facts = [task]
+    if labels := predictor.facts.get("labels"):
+        more = ", …" * (len(labels) > _SHOWN_LABELS)
+        shown = ", ".join(labels[:_SHOWN_LABELS])
+        facts.append(f"{len(labels)} labels ({shown}{more})")
+    facts += [f"at most {predictor.max_seq_length} tokens", title]
+    if metric:
+        value = "{name} {exported:.1f} % on {num_examples:,} dev examples"
+        facts.append(value.format(**metric))
+        if metric["baseline"] is not None:
+            facts.append(f"{metric['baseline']:.1f} % for a constant answer")
+    return "; ".join(filter(None, facts))

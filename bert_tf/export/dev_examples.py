@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bert_tf.errors import InputError
+from bert_tf.export.demo_answers import WITH_EFFECTS
 from bert_tf.export.output_decoding import as_columns
 from bert_tf.storage import files, json_files
 from bert_tf.tasks.classification.text_examples import LabelParser
@@ -57,7 +58,7 @@ def right_answers(row: Row, kind: str, facts: Mapping[str, Any]) -> list[str]:
 
     # The labels of classifiers, as the training reads them; others are not known.
     task_type = facts.get("task_type", "classification")
-    if kind in ("label", "labels", "score") and label is not None:
+    if kind in WITH_EFFECTS and label is not None:
         with contextlib.suppress(InputError):
             value = LabelParser("label", task_type, facts["labels"])(label, "")
             if not isinstance(value, tuple):

@@ -26,6 +26,7 @@ class ExportJob:
             "" if it stored none.
         results: The results of the run's evaluation, by name; {} if they are not known.
         training: The settings of the run's training; {} if they are not known.
+        run: The name of the folder of the run, or of another checkpoint.
         examples: Examples of the dev split that users of the export may see, as
             `Task.as_row` returns them.
     """
@@ -38,6 +39,7 @@ class ExportJob:
     dev_examples: str
     results: Mapping[str, str]
     training: Mapping[str, Any]
+    run: str
     examples: Sequence[Mapping[str, Any]]
 
     @property

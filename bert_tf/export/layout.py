@@ -7,7 +7,7 @@ import os
 from tensorflow.io import gfile
 
 from bert_tf.errors import InputError
-from bert_tf.export.formats import FILE_FORMATS, format_of_file
+from bert_tf.export.formats import FILE_FORMATS
 from bert_tf.storage import files
 from bert_tf.storage.overwrite_rule import first_foreign
 from bert_tf.storage.paths import resolve_output
@@ -73,18 +73,6 @@ def has_saved_model(folder: str) -> bool:
         gfile.exists(os.path.join(folder, name, "saved_model.pb"))
         for name in _version_names(folder)
     )
-
-
-def extra_folder(path: str) -> str:
-    """Returns the folder `EXTRA` of a model, which may not exist if the model is a file.
-
-    `path` is what `Predictor` takes.
-    """
-    if not format_of_file(path):
-        return os.path.join(newest_version(path), EXTRA)
-    # The folder of a version contains a folder for each format of files.
-    absolute = path if "://" in path else os.path.abspath(path)
-    return os.path.join(os.path.dirname(os.path.dirname(absolute)), EXTRA)
 
 
 def next_version(folder: str) -> int:

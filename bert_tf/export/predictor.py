@@ -62,6 +62,8 @@ class Predictor:
         list_names: The names in `names` that stand for a list of texts: ("choices",)
             for multiple choice, ("words",) for the signature "words", else ().
         facts: What the export states of the model, such as its `labels`.
+        version_folder: The folder of the version of the export. For a file that was
+            copied alone, it is another folder, which may not exist.
 
     Call arguments:
         *texts: For each name in `names`, a list of N str, or a single str for one
@@ -128,13 +130,16 @@ class Predictor:
 
         _check_is_not_forked()
         if file_format:
+            # The folder of a version contains a folder for each format of files.
+            absolute = path if "://" in path else os.path.abspath(path)
+            self.version_folder = os.path.dirname(os.path.dirname(absolute))
             self._model, signatures, self.facts = _load_file(
                 path, signature, num_threads, runtime
             )
         else:
-            folder = newest_version(path)
+            self.version_folder = newest_version(path)
             # The signatures do not keep the weights alive.
-            self._model, self.facts = load_saved_model(folder, trust)
+            self._model, self.facts = load_saved_model(self.version_folder, trust)
             signatures = self._model.signatures
         self._signature = _signature(signatures, signature, path)
 
@@ -144,8 +149,12 @@ class Predictor:
         if file_format:
             served = self._model
             limit = served.max_seq_length, lambda: served.tokenizer
+            self._ids = functools.cache(lambda: served.signatures("ids")["ids"])
         else:
-            limit = text_limit.limit_of_saved_model(folder, self.facts, outputs)
+            limit = text_limit.limit_of_saved_model(
+                self.version_folder, self.facts, outputs
+            )
+            self._ids = functools.cache(lambda: signatures["ids"])
         self.max_seq_length, make_tokenizer = limit
         self._truncates &= self.max_seq_length is not None
         self._tokenizer = functools.cache(make_tokenizer)
@@ -185,9 +194,7 @@ class Predictor:
         inputs = tokenizer.pack(pieces.values[None], seq_length=None)
         if inputs["input_ids"].shape[1] > self.max_seq_length:
             return None
-        signatures = self._model.signatures
-        run = (signatures("ids") if callable(signatures) else signatures)["ids"]
-        (logits,) = run(**inputs)["logits"]
+        (logits,) = self._ids()(**inputs)["logits"]
         first_pieces = 1 + pieces.row_starts()
         return tf.nn.softmax(tf.gather(logits, first_pieces)).numpy()
 

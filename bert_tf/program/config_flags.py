@@ -76,17 +76,14 @@ def define_path(
     text: str,
     default: str | None = None,
     required: bool = False,
-    is_list: bool = False,
-    is_repeated: bool = False,
+    define_flag: Any = flags.DEFINE_string,
 ) -> None:
     """Defines a flag whose value is a path, or several paths.
 
     Args:
-        is_list: Whether the value is a comma list of paths.
-        is_repeated: Whether the flag can be given several times, with a path each.
+        define_flag: The function of absl. `DEFINE_list` is for a comma list of paths,
+            and `DEFINE_multi_string` for a flag that can be given several times.
     """
-    define_flag: Any = flags.DEFINE_list if is_list else flags.DEFINE_string
-    define_flag = flags.DEFINE_multi_string if is_repeated else define_flag
     define_flag(name, default, text, required=required)
     PATHS.add(name)
 

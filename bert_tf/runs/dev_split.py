@@ -6,7 +6,6 @@ the correct output. Imports no TensorFlow, so that `sweep.py` starts quickly.
 """
 
 import dataclasses
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -70,5 +69,4 @@ def choose_examples(num_examples: int) -> set[int]:
 
 def write_examples(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
     """Writes the chosen examples, as `Task.as_row` returns them, to a run's folder."""
-    lines = [f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows]
-    files.write_text(os.path.join(folder, DEV_EXAMPLES), "".join(lines))
+    files.write_json_lines(os.path.join(folder, DEV_EXAMPLES), rows)

@@ -480,6 +480,12 @@ def write_json(path: str, value: Any) -> None:
     )
 
 
+def write_json_lines(path: str, rows: Iterable[Any]) -> None:
+    """Writes one JSON value for each line atomically."""
+    lines = (f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+    write_text(path, "".join(lines))
+
+
 def expand_globs(
     patterns: str | Iterable[str], what: str = "input", without: tuple[str, ...] = ()
 ) -> list[str]:

@@ -21,7 +21,7 @@ from bert_tf.progress import Progress
 
 flags.DEFINE_bool("overwrite", False, "")
 config_flags.define_path("input_file", "")
-config_flags.define_path("input_dirs", "", is_list=True)
+config_flags.define_path("input_dirs", "", define_flag=flags.DEFINE_list)
 flags.DEFINE_string("text", None, "")
 
 def main():

@@ -16,7 +16,10 @@ _MARKS = re.escape(
 )
 _LETTERS = rf"[^\s{_CHINESE}{_MARKS}]+"
 _WORD = re.compile(rf"[{_CHINESE}]|{_LETTERS}(?:['’.-]{_LETTERS})*")
-_SENTENCE = re.compile(r"[^\W_].*?(?:[.!?]+[\"'”’)]*(?=\s)|[。！？]|$)", re.MULTILINE)
+# Begins with a word, so that each word is in a sentence.
+_SENTENCE = re.compile(
+    rf"[^\s{_MARKS}].*?(?:[.!?]+[\"'”’)]*(?=\s)|[。！？]|$)", re.MULTILINE
+)
 # The index of a text, and the first character and the end of a part of it.
 _Part = tuple[int, int, int]
 

@@ -52,6 +52,10 @@ def test_the_strongest_sentence_of_a_long_text_is_split():
     assert {word.word: word.effect for word in found} == {
         'It is "3.5 m."': 0, "Good": 0, "is": 0, "good": 1, "bad": -1, "Is it?": 0,
     }  # fmt: skip
+    # A sentence can begin with any word, such as an emoji.
+    found = bert_tf.word_effects(Counter("text"), "😀 " * 201 + "\n" + "bad 😀")
+    assert [word.word for word in found if word.effect] == ["bad"]
+    assert len(bert_tf.word_effects(Counter("text"), "😀 " * 201)) == 101
     # Successive sentences or words are left out together.
     for text, size in (("a b. " * 450, 6), ("a good b " * 450, 7)):
         found = bert_tf.word_effects(Counter("text"), text)

@@ -1,4 +1,4 @@
-"""Makes the pictures of the demo in the guides, with the commands that stand above them.
+"""Makes pictures in the guides, with the commands that stand above them.
 
     .venv/bin/python -m tools.make_pictures FOLDER [PICTURE ...]
 
@@ -23,21 +23,28 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 ROOT = pathlib.Path(__file__).parent.parent
-# The guide of each picture, and the row of the example on it.
+# The guide of each picture, its program and the row of the example on it.
 PICTURES = {
-    "demo_classification.png": ("README.md", 3),
-    "demo_tagging.png": ("docs/serving.md", 0),
+    "demo_classification.png": ("README.md", "demo.py", 3),
+    "demo_tagging.png": ("docs/serving.md", "demo.py", 0),
+    "tensorboard.png": ("README.md", "tensorboard", 0),
 }
-_ADDRESS = "http://127.0.0.1:7860"
+_ADDRESSES = {
+    "demo.py": "http://127.0.0.1:7860",
+    "tensorboard": "http://127.0.0.1:6006",
+}
 _MILLIS = 8_000  # until a page shows everything
 
 
-def command_above(guide: str, picture: str) -> list[str]:
-    """Returns the last command with demo.py before a picture."""
+def command_above(guide: str, picture: str, program: str) -> list[str]:
+    """Returns the last command with a program before a picture."""
     text, _, _ = (ROOT / guide).read_text("utf-8").partition(f"images/{picture})")
-    lines = re.findall(r"^.*\bdemo\.py .*$", text, re.MULTILINE)
-    _, program, *words = shlex.split(lines[-1])
-    return [sys.executable, str(ROOT / program), *words]
+    lines = re.findall(rf"^.*\b{re.escape(program)} .*$", text, re.MULTILINE)
+    words = shlex.split(lines[-1])
+    options = [word for word in words if word.startswith("--")]
+    if program == "demo.py":
+        return [sys.executable, str(ROOT / "run_scripts/demo.py"), *options]
+    return [sys.executable, "-m", "tensorboard.main", *options]
 
 
 def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
@@ -52,9 +59,22 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
             time.sleep(0.5)
 
 
-def take(page: Any, row: int, path: pathlib.Path) -> None:
-    """Asks the model on the page for the example `row`, and takes a picture."""
-    page.goto(_ADDRESS)
+def show_curves(page: Any) -> None:
+    """Shows the curves of losses and accuracies on the page of TensorBoard."""
+    page.goto(f"{_ADDRESSES['tensorboard']}/#timeseries")
+    page.get_by_role("button", name="Pin card").first.wait_for()
+    page.wait_for_timeout(_MILLIS)
+    page.get_by_role("button", name="Toggle settings side pane").click()
+    tags = page.get_by_placeholder("Filter tags (regex)").first
+    tags.click()
+    tags.press_sequentially("accuracy|loss")
+    tags.press("Enter")
+    page.wait_for_timeout(_MILLIS)
+
+
+def ask_model(page: Any, row: int) -> None:
+    """Asks the model on the page of the demo for the example `row`."""
+    page.goto(_ADDRESSES["demo.py"])
     page.get_by_role("button", name="Predict").wait_for()
     page.locator("tbody tr:visible").nth(row).click()
     for name in ("Predict", "What matters"):
@@ -62,7 +82,6 @@ def take(page: Any, row: int, path: pathlib.Path) -> None:
         if button.is_visible():
             button.click()
             page.wait_for_timeout(_MILLIS)
-    page.screenshot(path=path, full_page=True)
 
 
 def main(folder: str, names: Sequence[str]) -> None:
@@ -72,13 +91,18 @@ def main(folder: str, names: Sequence[str]) -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         for name in names or PICTURES:
-            guide, row = PICTURES[name]
-            command = command_above(guide, name)
+            guide, program, row = PICTURES[name]
+            command = command_above(guide, name, program)
             with subprocess.Popen(command, cwd=folder) as process:
                 try:
-                    wait_for(_ADDRESS, process)
+                    wait_for(_ADDRESSES[program], process)
                     page = browser.new_page(viewport={"width": 1100, "height": 620})
-                    take(page, row, ROOT / "docs/images" / name)
+                    if program == "demo.py":
+                        ask_model(page, row)
+                    else:
+                        show_curves(page)
+                    path = ROOT / "docs/images" / name
+                    page.screenshot(path=path, full_page=program == "demo.py")
                 finally:
                     process.terminate()
 

@@ -18,7 +18,7 @@ import bert_tf
 from bert_tf.runs import batches
 from bert_tf.runs.run_data import RunData
 from bert_tf.tasks.task import TaskInputs
-from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.tensorflow_step.step_runner import TensorFlowStepRunner
 
 TURNS, STEPS = 3, 16
 PHASES = bert_tf.RunPhases(True, False)
@@ -64,7 +64,7 @@ def measure(pretrained, task, location, length, batch_size, precision, folder):
     dtype = {"float32": "float32", "bfloat16": "mixed_bfloat16"}[precision]
     objective = task.make_objective(pretrained.config, seed=1, dtype=dtype)
     objective.model.skip_padding = True
-    runner = StepRunner(objective, training)
+    runner = TensorFlowStepRunner(objective, training)
     parse = batches.make_parser(task.table, {**task.sizes, "S": length}, True)
     num_tokens = records.index.num_tokens
     secs, shares, iterators = {}, {}, {}

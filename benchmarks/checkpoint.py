@@ -19,7 +19,7 @@ from bert_tf.program import command_line
 from bert_tf.training.lifecycle.checkpoint import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.step.optimizer import Optimizer
+from bert_tf.training.tensorflow_step.optimizer import TensorFlowOptimizer
 from bert_tf.training.training_config import TrainingConfig
 
 FLAGS = flags.FLAGS
@@ -33,7 +33,7 @@ flags.DEFINE_integer("turns", 3, "Number of checkpoints to write.")
 def main():
     """Prints the times to write checkpoints, and plain files of the same size."""
     config = BertConfig.named(FLAGS.size, 30522)
-    optimizer = Optimizer(variables_by_name(BertPretrainer(config)))
+    optimizer = TensorFlowOptimizer(variables_by_name(BertPretrainer(config)))
     training = TrainingConfig(num_train_steps=10**6, num_warmup_steps=0)
     iterator = iter(tf.data.Dataset.range(9))
     folder = RunFolder(FLAGS.folder, CheckpointMetadata(config.to_dict()))

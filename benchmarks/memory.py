@@ -72,7 +72,7 @@ def measure(batch: int, recompute: bool) -> dict[str, float]:
 
     from bert_tf.modeling import BertPretrainer
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-    from bert_tf.training.step.step_runner import StepRunner
+    from bert_tf.training.tensorflow_step.step_runner import TensorFlowStepRunner
     from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
     keras.config.set_dtype_policy(FLAGS.precision)
@@ -83,7 +83,9 @@ def measure(batch: int, recompute: bool) -> dict[str, float]:
     training = TrainingConfig(
         num_train_steps=10, num_warmup_steps=0, global_batch_size=batch
     )
-    runner = StepRunner(objective, training, RuntimeConfig(jit_compile=FLAGS.xla))
+    runner = TensorFlowStepRunner(
+        objective, training, RuntimeConfig(jit_compile=FLAGS.xla)
+    )
     batches = tf.data.Dataset.from_tensors(
         batch_of(batch, FLAGS.length, config.vocab_size)
     )

@@ -68,8 +68,8 @@ if TYPE_CHECKING:
     from bert_tf.tasks.tables import TableFormat
     from bert_tf.text_inputs import TextInputs
     from bert_tf.tokenization import BertTokenizer
+    from bert_tf.training.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.lifecycle.run_folder import RunFolder
-    from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
     from bert_tf.training.trainer import Trainer, TrainingData
     from bert_tf.training.training_config import (
         RunPhases,
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = {
-    "AdamWeightDecay": "training.step.keras_optimizer",
+    "AdamWeightDecay": "training.keras_optimizer",
     "AnswerSettings": "tasks.squad.best_answers",
     "BertClassifier": "modeling",
     "BertConfig": "config",
@@ -111,7 +111,7 @@ _MODULES = {
     "TrainingConfig": "training.training_config",
     "TrainingData": "training.trainer",
     "TrainingInterrupted": "errors",
-    "WarmupSchedule": "training.step.keras_optimizer",
+    "WarmupSchedule": "training.keras_optimizer",
     "WindowSettings": "tasks.squad.squad_encoding",
     "WordEffect": "export.word_effects",
     "custom_task": "tasks.classification.sources.custom",
@@ -126,23 +126,26 @@ _MODULES = {
     "word_effects": "export.word_effects",
 }
 __all__ = list(_MODULES)
-_ON_EACH_BACKEND = (
-    "tokenization",
-    "modeling",
-    "pretrained",
-    "pretraining.fit_dataset",
-    "text_inputs",
-    "training.step",
-)
-_ON_TENSORFLOW = (
-    "runs.pretrain",
-    "export",
-    "training.trainer",
-    "runs.fine_tune",
-    "tasks.choice",
-    "tasks.ner",
-    "tasks.squad.squad_task",
-)
+# The backends of Keras on which names work, by the start of their module.
+_BACKENDS = {
+    ("tensorflow",): ("export",),
+    ("tensorflow", "jax"): (
+        "runs.pretrain",
+        "runs.fine_tune",
+        "training.trainer",
+        "tasks.choice",
+        "tasks.ner",
+        "tasks.squad.squad_task",
+    ),
+    ("tensorflow", "jax", "torch"): (
+        "tokenization",
+        "modeling",
+        "pretrained",
+        "pretraining.fit_dataset",
+        "text_inputs",
+        "training.keras_optimizer",
+    ),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -153,9 +156,10 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _MODULES[name]
     backend = importlib.import_module(f"{__name__}.backend")
-    needs_tensorflow = module.startswith(_ON_TENSORFLOW)
-    if needs_tensorflow or module.startswith(_ON_EACH_BACKEND):
-        backend.check_backend(name, module, needs_tensorflow)
+    for backends, modules in _BACKENDS.items():
+        if module.startswith(modules):
+            backend.check_backend(name, module, backends)
+            break
     value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
     if module in ("modeling", "pretrained"):
         # A saved model may contain the optimizer and the tokenizer. Keras finds only

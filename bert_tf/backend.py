@@ -8,11 +8,12 @@ import importlib
 import importlib.util
 import os
 import sys
+from collections.abc import Collection
 
 from bert_tf.errors import InputError
 
 # Remedies in error messages, for users of another backend than TensorFlow.
-_TRAIN = "Train with compile and fit (docs/backends.md), or set"
+_TRAIN = "Set KERAS_BACKEND to jax, or set"
 _EXPORT = (
     "Save the model with bert_tf.save_checkpoint, and then run export_model.py, which "
     "uses TensorFlow; or set"
@@ -43,13 +44,13 @@ def _check_legacy_keras() -> None:
         )
 
 
-def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
+def check_backend(name: str, module: str, backends: Collection[str]) -> None:
     """Checks that a public name of `bert_tf` works with the backend of Keras.
 
     `module` is the module that defines the name, without the prefix "bert_tf.".
 
     Raises:
-        InputError: The name needs TensorFlow, but Keras has another backend; or
+        InputError: Keras has a backend that is not in `backends`; or
             KERAS_BACKEND is unknown, or differs from the backend that Keras uses; or
             the backend or TensorFlow Text cannot be imported.
     """
@@ -74,11 +75,11 @@ def check_backend(name: str, module: str, needs_tensorflow: bool) -> None:
             f"KERAS_BACKEND is {expected}, but Keras was imported with {backend} before. "
             "Start Python again, and set KERAS_BACKEND before keras is imported."
         )
-    if needs_tensorflow and backend != "tensorflow":
+    if backend not in backends:
         remedy = _EXPORT if module.startswith("export.") else _TRAIN
         raise InputError(
-            f"bert_tf.{name} needs the backend tensorflow of Keras. Received: "
-            f"{backend}. {remedy} "
+            f"bert_tf.{name} needs the backend {' or '.join(backends)} of Keras. "
+            f"Received: {backend}. {remedy} "
             "KERAS_BACKEND=tensorflow in the environment before keras is imported."
         )
 

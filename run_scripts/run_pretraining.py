@@ -89,7 +89,7 @@ def main() -> None:
     limit = config.max_predictions_per_seq or PretrainingRecords.max_predictions_per_seq
     masking = config_flags.build(MaskingConfig, max_predictions_per_seq=limit)
 
-    startup.import_tensorflow()
+    startup.import_backend(FLAGS.backend)
     from bert_tf.runs.pretrain import pretrain
 
     results = pretrain(

@@ -120,7 +120,7 @@ def make_model():
 
 def make_optimizer(clip_norm=1.0):
     """Returns the optimizer of all runs."""
-    from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
+    from bert_tf.training.keras_optimizer import AdamWeightDecay, WarmupSchedule
 
     return AdamWeightDecay(WarmupSchedule(RATE, STEPS, WARMUP), clip_norm=clip_norm)
 

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from golden_checkpoints import assert_same_arrays
+from keras import ops
 
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
@@ -18,6 +19,16 @@ from bert_tf.training.trainer import Trainer, TrainingData
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 CONFIG = {"inputs": 3, "outputs": 1}
+
+
+class Seed(keras.random.SeedGenerator):
+    """Passes the seed of a step to `keras.random`."""
+
+    def __init__(self, seed):
+        self._seed = seed
+
+    def next(self, ordered=True):
+        return self._seed
 
 
 class Regression:
@@ -36,13 +47,13 @@ class Regression:
         self.depths = {"kernel": 0, "bias": 1}
 
     def counts(self, batch):
-        return {"weight": tf.reduce_sum(batch["w"])}
+        return {"weight": ops.sum(batch["w"])}
 
     def sums(self, batch, training, seed=None):
         error = self.layer(batch["x"])[:, 0] - batch["y"]
         if training:
-            error += NOISE * tf.random.stateless_normal([], seed)
-        return {"loss": tf.reduce_sum(batch["w"] * error**2)}
+            error += NOISE * keras.random.normal([], seed=Seed(seed))
+        return {"loss": ops.sum(batch["w"] * error**2)}
 
     def loss(self, sums, counts):
         return sums["loss"] / counts["weight"]

@@ -194,15 +194,21 @@ def test_task_folders_import_only_what_all_tasks_share():
 
 
 def test_training_does_not_depend_on_bert_and_its_packages_have_layers():
-    packages = {"step": (), "lifecycle": ("step",)}
+    packages = {
+        "step": (),
+        "tensorflow_step": ("step", "devices"),
+        "jax_step": ("step", "devices"),
+        "lifecycle": ("step",),
+    }
     for name in MODULES:
         if not is_inside(name, "bert_tf.training"):
             continue
         assert not {"bert_tf.config", "bert_tf.record_format"} & imports(name), name
         package = (*name.split("."), "")[2]
+        assert package != "jax_step" or "tensorflow" not in imports(name), name
         for imported in imports(name) if package in packages else ():
             if is_inside(imported, "bert_tf.training"):
-                lower = (package, "training_config", "strategy", *packages[package])
+                lower = (package, "training_config", *packages[package])
                 assert imported.split(".")[2] in lower, f"{name} imports {imported}"
 
 
@@ -264,12 +270,13 @@ EFFECTS_OF_PROGRAMS = {
     "sys.stderr": ("program.command_line", "program.startup"),
     "sys.exit": ("program.command_line", "export.check_process"),
     "os._exit": (),
-    # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; TF_ENABLE_ONEDNN_OPTS; the
+    # TF_CPP_MIN_LOG_LEVEL and KERAS_BACKEND; TF_CONFIG; XLA_FLAGS; TF_ENABLE_ONEDNN_OPTS; the
     # environment of the process of the export check; KERAS_BACKEND and
     # TF_USE_LEGACY_KERAS, which `backend` only reads; ORT_DISABLE_TELEMETRY
     "os.environ": (
         "program.startup",
-        "training.strategy",
+        "training.tensorflow_step.strategy",
+        "training.jax_step.mesh",
         "training.mixed_precision",
         "export.check",
         "backend",

@@ -45,13 +45,15 @@ set_up_backends() {
         cp "$lock" "$BACKENDS/installed"
 }
 
-# Runs the tests of the models on another backend of Keras, if it is installed.
+# Runs the tests of the models on another backend of Keras, if it is installed, and further files.
 test_backend() {
-    if PYTHONPATH="$BACKENDS" "$PYTHON" -c "import $1" 2>/dev/null; then
-        PYTHONPATH="$BACKENDS" KERAS_BACKEND="$1" "$PYTHON" -m pytest -n 2 --dist loadfile \
-            "$2" tests/backends
+    local name="$1" tier="$2"
+    shift 2
+    if PYTHONPATH="$BACKENDS" "$PYTHON" -c "import $name" 2>/dev/null; then
+        PYTHONPATH="$BACKENDS" KERAS_BACKEND="$name" "$PYTHON" -m pytest -n 2 --dist loadfile \
+            "$tier" tests/backends "$@"
     else
-        echo "The tests on $1 are skipped: it is not installed." >&2
+        echo "The tests on $name are skipped: it is not installed." >&2
     fi
 }
 
@@ -65,6 +67,11 @@ check_code() {
     fi
     "$PYTHON" tools/check_words.py
 }
+
+# The tests of the training engine, which --slow also runs on JAX.
+ENGINE=(tests/training/test_runs.py tests/training/test_bad_steps.py
+    tests/training/test_time_budget.py tests/training/test_kept_weights.py
+    tests/training/test_reports.py tests/training/test_library_use.py)
 
 announce() {
     echo "After the installation: $1 (on 2 cores of an AMD EPYC)." >&2
@@ -104,7 +111,8 @@ case "$*" in
 --all | --slow)
     check_code
     run_tests "$1"
-    test_backend jax "$1"
+    if [ "$1" = --all ]; then ENGINE=(); fi
+    test_backend jax "$1" "${ENGINE[@]}"
     test_backend torch "$1"
     ;;
 *) run_tests "$@" ;;

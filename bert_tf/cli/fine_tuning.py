@@ -185,7 +185,7 @@ def run_task(
     if FLAGS.export_dir:
         _check_export_dir(FLAGS.export_dir, FLAGS.output_dir)
 
-    startup.import_tensorflow()
+    startup.import_backend(FLAGS.backend)
     from bert_tf.export.layout import next_version
     from bert_tf.runs import fine_tune
 

@@ -9,7 +9,7 @@ from absl import flags
 
 from bert_tf.errors import InputError
 from bert_tf.export.formats import RUNTIMES
-from bert_tf.program import config_flags
+from bert_tf.program import config_flags, startup
 from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.storage.paths import check_output_folder, exists, is_inside
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
@@ -46,6 +46,13 @@ def define_training_flags() -> None:
     config_flags.define(
         TrainingConfig,
         without=("num_train_steps", "num_warmup_steps", "data", "time_budget_secs"),
+    )
+    flags.DEFINE_enum(
+        "backend",
+        None,
+        startup.BACKENDS,
+        "The library that trains the model. Default: the environment variable "
+        "KERAS_BACKEND, or tensorflow.",
     )
     config_flags.define(RuntimeConfig, without=("stop_on_signals",))
     config_flags.define(FineTuningConfig, ("eval_batch_size",))

@@ -222,11 +222,15 @@ def dropout_mask(
     a multiple of 1/2048. The factor uses the rounded rate too, so the expected value of
     the output is exactly the input.
     """
-    # Random numbers of 23 bits, and their upper and lower bits, each [half].
-    size = math.prod(shape)
+    # JAX divides the rows of a batch among devices. There, a number determines two
+    # elements of the same row, so that each device draws only its own numbers.
+    rows = shape[:1] if keras.backend.backend() == "jax" else ()
+
+    # Random numbers of 23 bits, and their upper and lower bits, each [*rows, half].
+    size = math.prod(shape[len(rows) :])
     half = (size + 1) // 2
     numbers = ops.multiply(
-        keras.random.uniform((half,), dtype="float32", seed=seed), _HALF_BITS
+        keras.random.uniform((*rows, half), dtype="float32", seed=seed), _HALF_BITS
     )
     upper = ops.floor(numbers)
     lower = ops.subtract(numbers, upper)
@@ -234,5 +238,6 @@ def dropout_mask(
     rounded = min(round(rate * _RATE_STEPS), _RATE_STEPS - 1) / _RATE_STEPS
     keep_upper = ops.greater_equal(upper, rounded * _HALF_BITS)
     keep_lower = ops.greater_equal(lower, rounded)
-    keep = ops.reshape(ops.concatenate([keep_upper, keep_lower])[:size], shape)
+    keep = ops.concatenate([keep_upper, keep_lower], axis=-1)[..., :size]
+    keep = ops.reshape(keep, shape)
     return keep, 1 / (1 - rounded)

@@ -1,6 +1,7 @@
 """`pretraining_dataset`: records as batches for `fit`, on each backend of Keras."""
 
 import os
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ from bert_tf.pretraining.record_checks import checked_records
 from bert_tf.tokenization import BertTokenizer
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
+# The pipeline computes in TensorFlow on each backend.
+_TENSORS = types.SimpleNamespace(
+    arange=tf.range, broadcast_to=tf.broadcast_to, cast=tf.cast, shape=tf.shape
+)
 
 
 def pretraining_dataset(
@@ -86,7 +91,7 @@ def pretraining_dataset(
         )
 
     def divide(batch: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-        masked = masked_lm_targets(batch, settings.objective)
+        masked = masked_lm_targets(batch, settings.objective, _TENSORS)
         inputs = {name: batch[name] for name in _INPUTS}
         inputs["masked_lm_positions"] = masked["masked_lm_positions"]
 

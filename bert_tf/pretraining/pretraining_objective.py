@@ -9,13 +9,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.modeling import BertPretrainer, depths_by_name, variables_by_name
-from bert_tf.training.step.block_graph import share_graph
-from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.training.backend import has_dynamic_shapes
+from bert_tf.training.step.losses import (
+    correct_predictions,
+    cross_entropy,
+    share_graph,
+)
 from bert_tf.training.step.objective import Metrics, Tensors
 from bert_tf.training.training_config import RuntimeConfig
 
@@ -64,10 +68,10 @@ class PretrainingObjective:
     def counts(self, batch: Tensors) -> Tensors:
         """Returns the number of tokens to predict and, for "mlm_nsp", of sentence pairs."""
         targets = masked_lm_targets(batch, self.kind)
-        counts = {"masked_lm": tf.reduce_sum(targets["masked_lm_weights"])}
+        counts = {"masked_lm": ops.sum(targets["masked_lm_weights"])}
         if self.predicts_next_sentence:
-            pairs = tf.shape(batch["next_sentence_labels"])[0]
-            counts["next_sentence"] = tf.cast(pairs, tf.float32)
+            pairs = ops.shape(batch["next_sentence_labels"])[0]
+            counts["next_sentence"] = ops.cast(pairs, "float32")
         return counts
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
@@ -90,8 +94,8 @@ class PretrainingObjective:
             logits = outputs[f"{name}_logits"]  # [B, P, V] or [B, 2]
             losses = cross_entropy(logits, ids)
             correct = correct_predictions(logits, ids)
-            sums[f"{name}_loss"] = tf.reduce_sum(weights * losses)
-            sums[f"{name}_correct"] = tf.reduce_sum(weights * correct)
+            sums[f"{name}_loss"] = ops.sum(weights * losses)
+            sums[f"{name}_correct"] = ops.sum(weights * correct)
         return sums
 
     def loss(self, sums: Tensors, counts: Tensors) -> Any:
@@ -126,24 +130,25 @@ def make_objective(
         seed=seed,
         dtype=dtype,
     )
-    pretrainer.skip_padding = runtime.has_dynamic_shapes
+    pretrainer.skip_padding = has_dynamic_shapes(runtime)
     return PretrainingObjective(pretrainer, kind)
 
 
-def masked_lm_targets(batch: Tensors, kind: str) -> Tensors:
+def masked_lm_targets(batch: Tensors, kind: str, arrays: Any = ops) -> Tensors:
     """Returns positions, ids and weights of the tokens to predict in a batch.
 
     If `kind` is "causal", all tokens of a sequence except the first are predicted.
+    `arrays` has the functions of `keras.ops` for the library of the batch.
     """
     if kind != "causal":
         names = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
         return {name: batch[name] for name in names}
     ids = batch["input_ids"]
-    positions = tf.range(tf.shape(ids)[1] - 1)
+    positions = arrays.arange(arrays.shape(ids)[1] - 1, dtype="int32")
     return {
-        "masked_lm_positions": tf.broadcast_to(positions, tf.shape(ids[:, 1:])),
+        "masked_lm_positions": arrays.broadcast_to(positions, arrays.shape(ids[:, 1:])),
         "masked_lm_ids": ids[:, 1:],
-        "masked_lm_weights": tf.cast(batch["input_mask"][:, 1:], tf.float32),
+        "masked_lm_weights": arrays.cast(batch["input_mask"][:, 1:], "float32"),
     }
 
 

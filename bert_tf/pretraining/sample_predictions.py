@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.training.step.objective import Tensors
 
@@ -19,7 +18,7 @@ def masked_sentences(model: Any, batch: Tensors, vocabulary: Sequence[str]) -> s
 
     `model` is a `BertPretrainer`. The index of a vocabulary entry is its id.
     """
-    few = {name: value[:_EXAMPLES] for name, value in batch.items()}
+    few = {name: np.asarray(value[:_EXAMPLES]) for name, value in batch.items()}
     return as_markdown(few, model(few, training=False), vocabulary)
 
 
@@ -102,7 +101,9 @@ def _next_sentence(label: int, shares: np.ndarray) -> str:
 
 
 def _softmax(logits: Any) -> np.ndarray:
-    return tf.nn.softmax(np.asarray(logits, np.float64)).numpy()
+    logits = np.asarray(logits, np.float64)
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def _escape(token: str) -> str:

@@ -118,7 +118,10 @@ def run(main: Callable[..., None], takes_command: bool = False) -> None:
                 for path in paths:
                     check_utf8(path)
                 if any("://" in path for path in paths):
-                    startup.import_tensorflow()
+                    has_backend = "backend" in flags.FLAGS
+                    startup.import_backend(
+                        flags.FLAGS.backend if has_backend else "tensorflow"
+                    )
                 main(argv[1:]) if takes_command else main()
         except InputError as error:
             fail(str(error))

@@ -11,14 +11,21 @@ this process, for example because the CPU lacks an instruction.
 import contextlib
 import glob
 import importlib
+import importlib.util
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
+from bert_tf import backend
+from bert_tf.errors import InputError
 from bert_tf.storage.atomic_files import temporary_folder
 
+# The backends on which programs train. The value of KERAS_BACKEND is read before
+# `set_environment` changes it.
+BACKENDS = ("tensorflow", "jax")
+_KERAS_BACKEND = os.environ.get("KERAS_BACKEND")
 # A line that explains why TensorFlow uses no GPU contains one of these texts.
 _GPU_REASONS = (
     "Could not find cuda drivers on your machine",
@@ -55,10 +62,10 @@ for line in sys.stdin.buffer:
 """
 
 
-def set_environment() -> None:
+def set_environment(backend: str = "tensorflow") -> None:
     """Sets the variables of TensorFlow and Keras for this process and its children.
 
-    Keras is Keras 3 and uses TensorFlow, unless Keras is imported already, such as in a
+    Keras is Keras 3 and uses `backend`, unless Keras is imported already, such as in a
     notebook that creates records. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later
     operations, such as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN
     on: TensorFlow does so by itself only on processors with AVX512 or AMX instructions,
@@ -66,13 +73,42 @@ def set_environment() -> None:
     variables, its value is kept.
     """
     if "keras" not in sys.modules:
-        os.environ["KERAS_BACKEND"] = "tensorflow"
+        os.environ["KERAS_BACKEND"] = backend
         os.environ["TF_USE_LEGACY_KERAS"] = "0"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 
-def import_tensorflow(report_unused_gpus: bool = True) -> None:
+def import_backend(name: str | None) -> None:
+    """Imports TensorFlow, and selects the backend of Keras for a program that trains.
+
+    `name` is "tensorflow" or "jax"; None for the value of KERAS_BACKEND when the
+    program started. On any other value of KERAS_BACKEND, the backend is TensorFlow.
+
+    Raises:
+        InputError: JAX is not installed.
+    """
+    selected = name or _KERAS_BACKEND or "tensorflow"
+    if selected not in BACKENDS:
+        print(
+            f"KERAS_BACKEND is {selected}, but this program runs on "
+            f"{' or '.join(BACKENDS)}. It uses tensorflow.",
+            file=sys.stderr,
+        )
+        selected = "tensorflow"
+    if selected == "jax" and importlib.util.find_spec("jax") is None:
+        raise InputError(
+            "backend=jax needs the package jax, which is not installed. Run pip "
+            "install 'bert-tf[backends]', or jax[cuda13] or jax[tpu] for accelerators; "
+            "JAX 0.10 needs Python 3.11 or newer."
+        )
+    import_tensorflow(selected == "tensorflow", selected)
+    backend.hide_accelerators()
+
+
+def import_tensorflow(
+    report_unused_gpus: bool = True, backend_of_keras: str = "tensorflow"
+) -> None:
     """Imports TensorFlow without its start-up lines; called after the check of the flags.
 
     The import also lists the devices. If the user has set TF_CPP_MIN_LOG_LEVEL=0,
@@ -82,7 +118,8 @@ def import_tensorflow(report_unused_gpus: bool = True) -> None:
     """
     # TensorFlow needs a temporary folder when it is imported.
     temporary_folder().cleanup()
-    set_environment()
+    # TensorFlow imports Keras, so the backend is selected first.
+    set_environment(backend_of_keras)
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
         return
     device_files = sorted(glob.glob("/dev/nvidia[0-9]*")) if report_unused_gpus else []

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -21,6 +22,7 @@ from bert_tf.training.step.objective import ORIGIN
 # A window is this many batches. Within each window, records of similar length are
 # grouped into batches.
 _BATCHES_PER_WINDOW = 16
+_LENGTHS = 6
 Batch = dict[str, Any]
 # A function from serialized records, or from the indices of records, to a batch.
 ToBatch = Callable[[Any], Batch]
@@ -140,11 +142,23 @@ def _with_record_weights(batch: Batch, is_labelled: Any) -> Batch:
     return {**batch, LABEL_WEIGHTS: batch.get(LABEL_WEIGHTS, 1.0) * weights}
 
 
-def make_parser(table: record_format.Table, sizes: Sizes, trim: bool) -> ToBatch:
+def length_step(objective: Any, max_seq_length: int) -> int:
+    """Returns the number of positions of whose multiples batches have a length; 0 for one length.
+
+    On JAX, which compiles a program for each length, there are at most `_LENGTHS`.
+    """
+    if objective.model.skip_padding:
+        return 1
+    if keras.backend.backend() == "jax" and not objective.full_length:
+        return -(-max_seq_length // (8 * _LENGTHS)) * 8
+    return 0
+
+
+def make_parser(table: record_format.Table, sizes: Sizes, length_step: int) -> ToBatch:
     """Returns a function that parses serialized records, for `tf.data.Dataset.map`.
 
-    If `trim` is True, the function removes the padding that all sequences of a batch
-    share.
+    The function removes the padding that all sequences of a batch share, up to a
+    multiple of `length_step` positions; it removes none if `length_step` is 0.
     """
     parse = record_format.parser(table, sizes)
     axes = {
@@ -156,16 +170,33 @@ def make_parser(table: record_format.Table, sizes: Sizes, trim: bool) -> ToBatch
     def parse_and_trim(serialized: Any) -> Batch:
         batch = parse(serialized)
         longest = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=-1))
+        if length_step > 1:
+            longest = -(-longest // length_step) * length_step
         return {
             name: _first_along(values, axes[name], longest) if name in axes else values
             for name, values in batch.items()
         }
 
-    return parse_and_trim if trim else parse
+    return parse_and_trim if length_step else parse
 
 
-def traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
-    """Returns a `tf.function` for batches from `load`, traced once for all sizes and lengths."""
+def compiled_forward(
+    function: Callable[[Batch], Batch], variables: Mapping[str, Any], load: ToBatch
+) -> Callable[[Batch], Mapping[str, np.ndarray]]:
+    """Returns a compiled form of a function from batches of `load` to outputs of a model.
+
+    The outputs are arrays. On TensorFlow, the function is traced once for all sizes and
+    lengths; on JAX, a program is compiled for each. `variables` are those of the model.
+    """
+    if keras.backend.backend() == "jax":
+        from bert_tf.training.jax_step.stateless import compiled_forward
+
+        return compiled_forward(function, variables)
+    traced = _traced_once(function, load)
+    return lambda batch: {name: value.numpy() for name, value in traced(batch).items()}
+
+
+def _traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
     indices = tf.TensorSpec([None], tf.int64)
     outputs = tf.function(load).get_concrete_function(indices).structured_outputs
     batch = tf.nest.map_structure(
@@ -184,7 +215,7 @@ def _first_along(values: Any, axis: int, size: Any) -> Any:
 def predict(
     records: RecordFile,
     load: ToBatch,
-    forward: Callable[[Any], Mapping[str, Any]],
+    forward: Callable[[Any], Mapping[str, np.ndarray]],
     batch_size: int,
 ) -> Iterator[Outputs]:
     """Yields the outputs of the model for each record, in the order of the file.
@@ -217,7 +248,7 @@ def predict(
     waiting: dict[int, Outputs] = {}
     done = 0
     for number, inputs in enumerate(dataset):
-        outputs = {name: value.numpy() for name, value in forward(inputs).items()}
+        outputs = forward(inputs)
         for row, record in enumerate(batch(number).tolist()):
             waiting[record] = {name: value[row] for name, value in outputs.items()}
         while done in waiting:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow as tf
+from keras import ops
 
 from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import (
@@ -19,7 +19,6 @@ from bert_tf.runs.output_cache import cache_outputs, sha256_of_weights
 from bert_tf.tasks.head_objective import HeadObjective, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
 from bert_tf.training.step.objective import Metrics, Tensors
-from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer
 
 
@@ -75,7 +74,7 @@ class DistillationObjective:
         teacher = batch[TEACHER_LOGITS][:, :, 0]  # [B, T, 1, C] -> [B, T, C]
         temperature = self.config.distillation_temperature
         losses = self.student.teacher_losses(outputs, teacher, batch, temperature)
-        loss = tf.reduce_sum(weighted(losses, batch, RECORD_WEIGHTS))
+        loss = ops.sum(weighted(losses, batch, RECORD_WEIGHTS))
 
         weight = self.config.distillation_weight
         combined = (1 - weight) * sums["loss"] + weight * loss
@@ -94,7 +93,7 @@ def make_teacher(
 ) -> HeadObjective:
     """Returns the objective of the teacher, on the devices of the run."""
     student = trainer.objective.model
-    with make_strategy(settings.runtime).scope():
+    with trainer.devices.scope():
         objective = teacher.make_objective(dtype=student.dtype_policy.name)
     objective.model.skip_padding = student.skip_padding
     return objective
@@ -127,6 +126,7 @@ def cache_teacher(
             f"{name}-teacher",
             title=f"{name} with the teacher",
             outputs=logits_of,
+            variables=objective.variables,
             split=split,
             parse=evaluator.parse,
             key={

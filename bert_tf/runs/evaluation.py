@@ -27,10 +27,10 @@ class SplitEvaluator:
 
     def __init__(self, data: RunData, objective: Any) -> None:
         self.data = data
-        skip_padding = objective.model.skip_padding
-        self.parse = batches.make_parser(data.task.table, data.sizes, skip_padding)
+        length_step = batches.length_step(objective, data.config.max_seq_length)
+        self.parse = batches.make_parser(data.task.table, data.sizes, length_step)
         self.sampled: dict[str, list[dict[str, Any]]] = {}
-        self._outputs = objective.outputs
+        self._objective = objective
         self._forwards: dict[bool, Any] = {}
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
@@ -73,7 +73,9 @@ class SplitEvaluator:
         load = batches.make_loader(records, self.parse)
         has_cache = bool(records.caches)
         if has_cache not in self._forwards:
-            self._forwards[has_cache] = batches.traced_once(self._outputs, load)
+            self._forwards[has_cache] = batches.compiled_forward(
+                self._objective.outputs, self._objective.variables, load
+            )
         outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
 
         # The examples are read again, and each one gets the outputs of its records.

@@ -27,9 +27,9 @@ from bert_tf.runs.run_model import RunModel
 from bert_tf.runs.split_results import Scores
 from bert_tf.storage import files
 from bert_tf.tasks.task import RESULTS, DataLocation, Task
+from bert_tf.training.backend import make_devices
 from bert_tf.training.lifecycle import checkpoint
 from bert_tf.training.step.objective import Metrics
-from bert_tf.training.strategy import make_strategy
 from bert_tf.training.trainer import Trainer
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
 
@@ -151,7 +151,7 @@ def run(
         model = initial_model.student_of(distillation, model)
     if settings.init_head is not None and not model.init_checkpoint:
         raise InputError("init_head needs init_checkpoint. Give both or none.")
-    make_strategy(settings.runtime)  # reports missing devices before anything is read
+    make_devices(settings.runtime)  # reports missing devices before anything is read
     data, teacher = _read_data(
         task, location, model=model, settings=settings, distillation=distillation
     )

@@ -15,13 +15,14 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
 from bert_tf.errors import InputError
 from bert_tf.progress import Progress
-from bert_tf.runs.batches import ToBatch, make_loader
+from bert_tf.runs.batches import ToBatch, compiled_forward, make_loader
 from bert_tf.runs.evaluation import SplitEvaluator
 from bert_tf.runs.fine_tuning_config import FeatureSettings
 from bert_tf.runs.record_files import Facts, check_disk_space
@@ -252,6 +253,7 @@ def cache_features(
                 "-".join([split.split.name, *layers]),
                 title=split.split.name,
                 outputs=model.features,
+                variables=trainer.objective.variables,
                 split=split,
                 parse=evaluator.parse,
                 key=key,
@@ -264,6 +266,7 @@ def cache_outputs(
     name: str,
     title: str,
     outputs: Callable[[Any], Any],
+    variables: Mapping[str, Any],
     split: SplitData,
     parse: ToBatch,
     key: Facts,
@@ -274,20 +277,20 @@ def cache_outputs(
     Args:
         name: The name of the cache's folder.
         outputs: Converts a batch to float [B, T, K, H].
+        variables: The variables of the model, by name.
         key: JSON values that identify the model.
         shape: (T, K, H), where T is 1 if the outputs have one vector for each record,
             else None. Without `shape`, the shape is that of the outputs, whose graph is
-            then traced even if the cache is complete.
+            then computed for one record even if the cache is complete.
     """
     load = make_loader(split.records, parse)
-    compute = tf.function(
-        lambda indices: tf.cast(outputs(load(indices)), tf.float32),
-        input_signature=[tf.TensorSpec([None], tf.int64)],
-        autograph=False,
-    )
-    if shape is None:
-        shape = compute.get_concrete_function().structured_outputs.shape[1:]
-    tokens, states, size = shape
+    forward = compiled_forward(lambda batch: {"": outputs(batch)}, variables, load)
+
+    def compute(records: np.ndarray) -> np.ndarray:
+        return np.asarray(forward(load(records))[""], np.float32)
+
+    # A record has at least two tokens, so one vector belongs to the whole record.
+    tokens, states, size = shape or compute(np.arange(1)).shape[1:]
 
     lengths = split.records.index.num_tokens
     cache = FeatureCache(
@@ -305,6 +308,6 @@ def sha256_of_weights(config: BertConfig, variables: Mapping[str, Any]) -> str:
     """Returns a checksum of a model's weights, with their names, and architecture."""
     parts = [files.sha256(repr(sorted(config.to_dict().items())).encode())]
     for name, variable in variables.items():
-        array = np.asarray(tf.convert_to_tensor(variable.value), np.float32)
+        array = np.asarray(keras.ops.convert_to_numpy(variable), np.float32)
         parts.append(f"{name} {files.sha256(array.tobytes())}")
     return files.sha256("\n".join(parts).encode())

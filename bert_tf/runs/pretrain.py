@@ -33,11 +33,11 @@ from bert_tf.pretraining.sample_predictions import masked_sentences
 from bert_tf.record_format import Sizes
 from bert_tf.runs import run_identity, step_costs
 from bert_tf.runs.run_model import RunModel
+from bert_tf.training.backend import make_devices
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.lifecycle.run_folder import RunFolder
 from bert_tf.training.step.objective import Metrics
-from bert_tf.training.strategy import make_strategy, worker_index
 from bert_tf.training.summaries import write_results
 from bert_tf.training.trainer import Trainer, TrainingData
 from bert_tf.training.training_config import RunPhases, RuntimeConfig, TrainingConfig
@@ -109,8 +109,8 @@ def pretrain(
     )
     config = config or PretrainingConfig()
     runtime = runtime or RuntimeConfig()
-    # A process can connect to other workers only before TensorFlow does anything else.
-    strategy = make_strategy(runtime)
+    # A process can connect to other workers only before the backend does anything else.
+    devices = make_devices(runtime)
 
     # The records must have been created for the model.
     architecture, metadata, tokenizer = run_identity.pretraining_model(
@@ -138,7 +138,7 @@ def pretrain(
     def assign_initial_weights(objective: PretrainingObjective) -> None:
         model.pretrained.assign(objective.model)
 
-    with without_damage(records, folder, worker_index(strategy) == 0) as readable:
+    with without_damage(records, folder, devices.is_chief) as readable:
         return _run(
             phases,
             readable,

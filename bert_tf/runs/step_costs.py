@@ -10,8 +10,9 @@ from bert_tf.modeling import costs
 from bert_tf.pretraining.batches import evaluation_batches
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.record_format import Sizes
-from bert_tf.runs.batches import TrainingOrder
+from bert_tf.runs.batches import TrainingOrder, length_step
 from bert_tf.runs.run_data import RunData
+from bert_tf.training.backend import has_dynamic_shapes
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.summaries import log_step_cost
 from bert_tf.training.trainer import Trainer
@@ -30,12 +31,12 @@ def of_pretraining(
     """Logs the cost of a step, and returns the result of `log_step_cost`."""
     # The mean length of the first records, whose order is random.
     length: float = records.max_seq_length
-    if runtime.has_dynamic_shapes:
+    if has_dynamic_shapes(runtime):
         try:
             (batch,) = evaluation_batches(
                 records.train_files, sizes, _RECORDS_FOR_MEAN_LENGTH, records.masks
             ).take(1)
-            lengths = tf.reduce_sum(batch["input_mask"], axis=-1)
+            lengths = np.sum(batch["input_mask"], axis=-1)
             length = float(np.mean(lengths[lengths > 0]))
         except tf.errors.OpError:  # the run names the damaged record
             pass
@@ -63,14 +64,18 @@ def of_fine_tuning(
     training = trainer.training
     task = data.task
 
-    # The mean length of the sequences of the first batches.
+    # The mean length of the sequences of the first batches: of their tokens, or with
+    # the padding of each batch.
     length: float = data.config.max_seq_length
-    if trainer.objective.model.skip_padding:
+    multiple = length_step(trainer.objective, data.config.max_seq_length)
+    if multiple:
         (split,) = data.splits["train"]
         num_tokens = split.records.index.num_tokens
         steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
-        means = [num_tokens[order.batch(step)].mean() for step in steps]
-        length = float(np.mean(means))
+        in_batches = [num_tokens[order.batch(step)] for step in steps]
+        padded = [-(-each.max() // multiple) * multiple for each in in_batches]
+        means = [each.mean() for each in in_batches] if multiple == 1 else padded
+        length = min(float(np.mean(means)), length)
 
     # A record has one sequence, or one for each choice.
     (shape,) = (feature.shape for feature in task.table if feature.name == "input_ids")

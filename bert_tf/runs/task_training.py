@@ -21,6 +21,7 @@ from bert_tf.runs.fine_tuning_config import RunSettings
 from bert_tf.runs.output_cache import freeze_encoder
 from bert_tf.tasks.results import TaskResults
 from bert_tf.tasks.task import Task
+from bert_tf.training.backend import has_dynamic_shapes
 from bert_tf.training.callbacks import HeldOutData
 from bert_tf.training.lifecycle.error_messages import RecordLookup
 from bert_tf.training.step.objective import Metrics
@@ -54,7 +55,7 @@ def make_objective(
     check_compilation(objective.model, runtime)
 
     # Batches are cut to their longest sequence, unless shapes must be equal.
-    skips_padding = runtime.has_dynamic_shapes and not objective.full_length
+    skips_padding = has_dynamic_shapes(runtime) and not objective.full_length
     objective.model.skip_padding = skips_padding
     return DistillationObjective(objective, teacher.config) if teacher else objective
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-import tensorflow as tf
+from keras import ops
 
 
 def divergence(teacher: Any, student: Any, temperature: float) -> Any:
@@ -15,7 +15,9 @@ def divergence(teacher: Any, student: Any, temperature: float) -> Any:
 
     Source: Hinton et al. 2015 (arXiv:1503.02531), section 2.
     """
-    targets = tf.nn.softmax(teacher / temperature)
-    entropy = tf.nn.softmax_cross_entropy_with_logits(targets, teacher / temperature)
-    losses = tf.nn.softmax_cross_entropy_with_logits(targets, student / temperature)
+    targets = ops.softmax(teacher / temperature)
+    entropy, losses = (
+        ops.categorical_crossentropy(targets, logits / temperature, from_logits=True)
+        for logits in (teacher, student)
+    )
     return temperature**2 * (losses - entropy)

@@ -6,13 +6,16 @@ Shape letters: B batch, C classes.
 from collections.abc import Mapping
 from typing import Any
 
-import tensorflow as tf
+from keras import ops
 
 from bert_tf.modeling import depths_by_name, variables_by_name
 from bert_tf.tasks.distillation_loss import divergence
 from bert_tf.tasks.task import CACHED_FEATURES, CACHED_MASK, LABEL_WEIGHTS
-from bert_tf.training.step.block_graph import share_graph
-from bert_tf.training.step.losses import correct_predictions, cross_entropy
+from bert_tf.training.step.losses import (
+    correct_predictions,
+    cross_entropy,
+    share_graph,
+)
 from bert_tf.training.step.objective import Tensors
 
 Numbers = Mapping[str, float]
@@ -47,7 +50,7 @@ class HeadObjective:
 
     def counts(self, batch: Tensors) -> Tensors:
         """Returns the number of examples in the batch, under the name "examples"."""
-        return {"examples": tf.cast(tf.shape(batch["input_ids"])[0], tf.float32)}
+        return {"examples": ops.cast(ops.shape(batch["input_ids"])[0], "float32")}
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
         """Returns the loss and the numerators of metrics, each summed over the batch."""
@@ -76,7 +79,7 @@ class HeadObjective:
         By default, they are `logits` and `probabilities`, float32 [B, C].
         """
         logits = self._run_model(batch)["logits"]
-        return {"logits": logits, "probabilities": tf.nn.softmax(logits)}
+        return {"logits": logits, "probabilities": ops.softmax(logits)}
 
     def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
         """Runs the model or, if the batch has cached hidden states, only its head."""
@@ -98,8 +101,8 @@ class HeadObjective:
         """
         logits, labels = outputs["logits"], batch["label_ids"]
         return {
-            "loss": tf.reduce_sum(weighted(cross_entropy(logits, labels), batch)),
-            "correct": tf.reduce_sum(correct_predictions(logits, labels)),
+            "loss": ops.sum(weighted(cross_entropy(logits, labels), batch)),
+            "correct": ops.sum(correct_predictions(logits, labels)),
         }
 
     def logits_to_learn(self, outputs: Tensors) -> Any:

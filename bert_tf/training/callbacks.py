@@ -14,11 +14,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.progress import Progress
+from bert_tf.training.devices import Devices
 from bert_tf.training.lifecycle.checkpoint import CheckpointWriter
 from bert_tf.training.lifecycle.error_messages import FailureMessages
 from bert_tf.training.lifecycle.run_state import RunState
 from bert_tf.training.step.objective import Metrics
-from bert_tf.training.step.step_runner import StepResult
+from bert_tf.training.step.step_result import StepResult
 from bert_tf.training.summaries import MetricAccumulator, Summaries
 
 _LOGGER = logging.getLogger(__name__)
@@ -268,6 +269,7 @@ class CheckpointSaving(Callback):
 class Profiling(Callback):
     """Profiles the steps from `steps[0]` to `steps[1]`; without `steps` it does nothing."""
 
+    devices: Devices
     folder: str
     steps: tuple[int, int] | None
     is_running: bool = False
@@ -283,7 +285,7 @@ class Profiling(Callback):
         if state.step >= self.steps[1]:
             self._stop()
         elif not self.is_running:
-            tf.profiler.experimental.start(self.folder)
+            self.devices.start_profile(self.folder)
             self.is_running = True
 
     def __exit__(self, *error: object) -> None:
@@ -292,5 +294,5 @@ class Profiling(Callback):
 
     def _stop(self) -> None:
         if self.is_running:
-            tf.profiler.experimental.stop()
+            self.devices.stop_profile()
             self.is_running = False

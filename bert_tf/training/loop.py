@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from bert_tf.training.callbacks import Callback
+from bert_tf.training.devices import Devices
 from bert_tf.training.lifecycle.run_state import RunState
-from bert_tf.training.step.step_runner import StepResult
-from bert_tf.training.strategy import WorkerSync
+from bert_tf.training.step.step_result import StepResult
 
 _LOGGER = logging.getLogger(__name__)
 _SECS_PER_CALL = 1.0
@@ -74,7 +74,7 @@ def run_loop(
     last_step: int,
     callbacks: Sequence[Callback],
     pacing: Pacing,
-    workers: WorkerSync,
+    workers: Devices,
     signals: Sequence[int],
     clock: TrainingClock,
 ) -> int:
@@ -140,7 +140,7 @@ def run_loop(
     return signal_number
 
 
-def _agree(workers: WorkerSync, signals: Sequence[int], steps: int) -> tuple[int, int]:
+def _agree(workers: Devices, signals: Sequence[int], steps: int) -> tuple[int, int]:
     """Returns a stop signal if any process has one, else 0, and the `steps` of the chief."""
     signal_number = (signals or [0])[0]
     any_signal, agreed_steps = workers.sum(

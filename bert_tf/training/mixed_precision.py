@@ -3,6 +3,7 @@
 import logging
 import os
 
+import keras
 import tensorflow as tf
 
 _LOGGER = logging.getLogger(__name__)
@@ -24,7 +25,14 @@ def emulation_of_bfloat16() -> str | None:
     Processors with one of `_BFLOAT16_FLAGS` compute in bfloat16, if oneDNN is on.
     Others convert each number, which is slower than float32 and rounds more often.
     """
-    if tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"):
+    if keras.backend.backend() == "jax":
+        import jax
+
+        has_accelerator = jax.default_backend() != "cpu"
+    else:
+        listed = tf.config.list_logical_devices
+        has_accelerator = bool(listed("GPU") or listed("TPU"))
+    if has_accelerator:
         return None
 
     # Linux lists the instructions of the processor in this file; other systems do not

@@ -25,7 +25,7 @@ from bert_tf.training.step.objective import (
     combine,
     loss_and_metrics,
 )
-from bert_tf.training.step.step_runner import StepResult
+from bert_tf.training.step.step_result import StepResult
 
 _LOGGER = logging.getLogger(__name__)
 _EVENT_FILES = "events.out.tfevents.*"

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.errors import InputError, TrainingInterrupted
 from bert_tf.progress import Progress
+from bert_tf.training.backend import make_devices, make_step_runner
 from bert_tf.training.callbacks import (
     BadSteps,
     Callback,
@@ -40,11 +41,10 @@ from bert_tf.training.step.objective import (
     add_to_totals,
     loss_and_metrics,
 )
-from bert_tf.training.step.step_runner import StepResult, StepRunner
+from bert_tf.training.step.step_result import StepResult
 from bert_tf.training.stop_signals import record_stop_signals
-from bert_tf.training.strategy import WorkerSync, make_strategy
 from bert_tf.training.summaries import MetricAccumulator, Summaries
-from bert_tf.training.training_config import RuntimeConfig, TrainingConfig, to_json_dict
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
 _LOGGER = logging.getLogger(__name__)
 ObjectiveT = TypeVar("ObjectiveT", bound=Objective)
@@ -96,6 +96,7 @@ class Trainer(Generic[ObjectiveT]):
     Attributes:
         objective: The objective, with the present weights.
         training: The argument `training`.
+        devices: The devices and processes of the run.
         is_chief: Whether this process is the one that writes files.
         replicas: The number of devices among which each global batch is divided.
         resumes: Whether the folder has a checkpoint to resume from. `train` and
@@ -111,6 +112,7 @@ class Trainer(Generic[ObjectiveT]):
     Example:
         import keras
         import tensorflow as tf
+        from keras import ops
         from bert_tf import (
             RunFolder, RuntimeConfig, Trainer, TrainingConfig, TrainingData
         )
@@ -123,11 +125,11 @@ class Trainer(Generic[ObjectiveT]):
                 self.variables = {"slope": keras.Variable(slope)}
 
             def counts(self, batch):
-                return {"examples": tf.cast(tf.size(batch["x"]), tf.float32)}
+                return {"examples": ops.cast(ops.size(batch["x"]), "float32")}
 
             def sums(self, batch, training, seed=None):
                 errors = self.variables["slope"] * batch["x"] - batch["y"]
-                return {"squares": tf.reduce_sum(errors**2)}
+                return {"squares": ops.sum(errors**2)}
 
             def loss(self, sums, counts):
                 return sums["squares"] / counts["examples"]
@@ -162,15 +164,14 @@ class Trainer(Generic[ObjectiveT]):
         self._folder = folder
         self.training = training
         self._runtime = runtime
-        strategy = make_strategy(runtime)
-        self._workers = WorkerSync(strategy)
-        self.is_chief = self._workers.is_chief
-        self.replicas = strategy.num_replicas_in_sync
+        self.devices = make_devices(runtime)
+        self.is_chief = self.devices.is_chief
+        self.replicas = self.devices.replicas
         dtype = dtype_policy(training.precision)
 
-        with strategy.scope():
+        with self.devices.scope():
             self.objective = make_objective(seed=training.seed, dtype=dtype)
-        self._runner = StepRunner(self.objective, training, runtime)
+        self._runner = make_step_runner(self.objective, training, runtime, self.devices)
         self.results: dict[str, Metrics] = {}
 
         # With a time budget, the clock ends training, and not a number of steps.
@@ -219,6 +220,8 @@ class Trainer(Generic[ObjectiveT]):
                 SIGINT, SIGTERM or SIGHUP. A checkpoint was saved.
         """
         self._folder.check_same_run(self.training)
+        if self.is_chief:
+            _LOGGER.info("backend: %s", self.devices.kind)
         stop_on_signals = self._runtime.stop_on_signals
         with record_stop_signals(stop_on_signals) as signals, self.locked_folder():
             # Another run, or an earlier call, may have written checkpoints meanwhile.
@@ -241,11 +244,11 @@ class Trainer(Generic[ObjectiveT]):
         Returns None if it must read complete batches: in a new run of one process, and
         if the run resumes from a checkpoint with the position of complete batches.
         """
-        count = self._workers.count
+        count = self.devices.count
         divided = (
             checkpoint.has_parts(self._checkpoint) if self._checkpoint else count > 1
         )
-        return (self._workers.index, count) if divided else None
+        return (self.devices.index, count) if divided else None
 
     def locked_folder(self) -> contextlib.AbstractContextManager[None]:
         """Returns a context that locks the folder if this is the chief; see `RunFolder.locked`."""
@@ -269,7 +272,8 @@ class Trainer(Generic[ObjectiveT]):
         if self.is_chief:
             self._folder.start_run(self.training)
         settings = {
-            **to_json_dict(self._runtime),
+            **self._runtime.to_dict(),
+            **checkpoint.backend_settings(),
             "replicas": self.replicas,
             checkpoint.PARTS: data.is_part,
         }
@@ -283,9 +287,11 @@ class Trainer(Generic[ObjectiveT]):
             state = checkpoint.restore_or_start(
                 self._checkpoint, self._runner.optimizer, iterator, settings
             )
-            self._workers.check_equal(state.step, self._folder.path)
+            self.devices.check_equal(state.step, self._folder.path)
 
-            failures = FailureMessages(data.records, self._folder, writer)
+            failures = FailureMessages(
+                data.records, self._folder, writer, self.devices.connection_errors
+            )
             remaining = iter(batches(state.step)) if callable(batches) else iterator
             signal_number = run_loop(
                 self._steps_with_messages(remaining, failures, data.is_part),
@@ -300,7 +306,7 @@ class Trainer(Generic[ObjectiveT]):
                     iterator=iterator,
                 ),
                 pacing=Pacing(self._runtime.iterations_per_loop),
-                workers=self._workers,
+                workers=self.devices,
                 signals=signals,
                 clock=TrainingClock(bool(self.training.time_budget_secs)),
             )
@@ -351,7 +357,7 @@ class Trainer(Generic[ObjectiveT]):
                 CheckpointSaving(
                     writer, iterator, state.step, runtime.save_checkpoints_steps
                 ),
-                Profiling(self._folder.path, runtime.profile_steps),
+                Profiling(self.devices, self._folder.path, runtime.profile_steps),
             ]
         return callbacks
 
@@ -447,7 +453,7 @@ class Trainer(Generic[ObjectiveT]):
 
     def _wait_for_workers(self) -> None:
         """Waits until all processes of the run have called this method."""
-        self._workers.sum([0])
+        self.devices.sum([0])
 
     def _steps_with_messages(
         self, iterator: Any, failures: FailureMessages, is_part: bool
@@ -462,7 +468,7 @@ class Trainer(Generic[ObjectiveT]):
                     steps=steps,
                     bad_in_a_row=state.bad_steps,
                     elapsed_secs=state.elapsed_secs,
-                    parts=self._workers.count if is_part else 1,
+                    parts=self.devices.count if is_part else 1,
                 )
 
         return run_steps

@@ -18,6 +18,8 @@ from bert_tf.errors import (
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 PRECISIONS = ("float32", "bfloat16", "float16")
+# Fields that differ between the processes of a run, or between two clusters.
+_OF_PROCESSES = ("coordinator_address", "num_processes", "process_id")
 OPTIMIZERS = ("adam_weight_decay", "adamw", "lamb")
 SCHEDULES = ("released", "linear", "cosine", "constant")
 # The largest float32 number below 1. A larger beta would be 1 in float32, and the
@@ -155,6 +157,13 @@ class RuntimeConfig:
         choices=STRATEGIES,
     )
     num_gpus: int = option(0, "Number of GPUs for mirrored; 0 means all.")
+    coordinator_address: str = option(
+        "",
+        "With backend=jax and multi_worker_mirrored: HOST:PORT of the process with the "
+        "number 0. Default: found by JAX, on clusters that it supports.",
+    )
+    num_processes: int = option(0, "Number of processes of a run on JAX.")
+    process_id: int = option(-1, "Number of this process of a run on JAX, from 0.")
     tpu_name: str = option("", "Name of the TPU. Default: this machine's.")
     tpu_zone: str = option("", "Zone of the TPU. Default: this machine's.")
     gcp_project: str = option("", "Project of the TPU. Default: this machine's.")
@@ -217,13 +226,10 @@ class RuntimeConfig:
         None, "First and last step of a profile for TensorBoard, such as 100,110."
     )
 
-    @property
-    def has_dynamic_shapes(self) -> bool:
-        """Whether batches may have different shapes.
-
-        They may not with XLA and on TPUs, which compile a step for each shape.
-        """
-        return not self.jit_compile and self.distribution_strategy != "tpu"
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON values, without those of processes on JAX."""
+        values = to_json_dict(self)
+        return {name: values[name] for name in values if name not in _OF_PROCESSES}
 
     def __post_init__(self) -> None:
         store_plain_values(self)
@@ -237,7 +243,13 @@ class RuntimeConfig:
             "gradient_accumulation_steps",
         )
         check_at_least(
-            0, self, "num_gpus", "eval_steps", "early_stopping_evals", "stop_at_step"
+            0,
+            self,
+            "num_gpus",
+            "num_processes",
+            "eval_steps",
+            "early_stopping_evals",
+            "stop_at_step",
         )
         check_choices(self)
 

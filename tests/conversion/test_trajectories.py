@@ -20,7 +20,7 @@ from bert_tf.conversion import assign, read_weights
 from bert_tf.modeling import BertPretrainer, BertSpanPredictor
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.tasks.squad.squad_task import SquadObjective
-from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.tensorflow_step.step_runner import TensorFlowStepRunner
 from bert_tf.training.training_config import TrainingConfig
 
 
@@ -36,7 +36,7 @@ class Run:
             num_warmup_steps=int(trajectory["num_warmup_steps"]),
             learning_rate=float(trajectory["learning_rate"]),
         )
-        self._runner = StepRunner(objective, self.config)
+        self._runner = TensorFlowStepRunner(objective, self.config)
         self.optimizer = self._runner.optimizer
         self._names = [
             name

@@ -31,7 +31,7 @@ def records(tmp_path):
 
 def dataset(records, trim=True, first_step=0, batch_size=BATCH):
     order = batches.TrainingOrder(records.index.num_tokens, batch_size, 3)
-    parse = batches.make_parser(TABLE, {"S": LENGTH}, trim)
+    parse = batches.make_parser(TABLE, {"S": LENGTH}, int(trim))
     return batches.training_batches(records, order, parse, first_step)
 
 
@@ -107,7 +107,7 @@ def test_the_labels_of_a_batch_vary_as_in_random_samples():
 
 
 def test_predictions_have_the_order_of_the_file(records):
-    parse = batches.make_parser(TABLE, {"S": LENGTH}, trim=True)
+    parse = batches.make_parser(TABLE, {"S": LENGTH}, 1)
     traced = []
 
     def forward(batch):
@@ -115,7 +115,7 @@ def test_predictions_have_the_order_of_the_file(records):
         return {"ids": batch["input_ids"], "label": batch["label_ids"]}
 
     load = batches.make_loader(records, parse)
-    forward = batches.traced_once(forward, load)
+    forward = batches.compiled_forward(forward, {}, load)
     found = list(batches.predict(records, load, forward, batch_size=7))
     assert [int(each["label"]) for each in found] == list(range(COUNT))
     assert all(set(each["ids"].tolist()) <= {0, n + 5} for n, each in enumerate(found))
@@ -132,7 +132,7 @@ def test_choices_are_cut_along_the_sequence():
     mask = np.zeros([2, 3, LENGTH], np.int64)
     mask[:, :, :4], mask[1, 2, :9] = 1, 1
     columns = {"input_ids": 7 * mask, "input_mask": mask, "label_ids": np.arange(2)}
-    parse = batches.make_parser(table, {"S": LENGTH, "C": 3}, trim=True)
+    parse = batches.make_parser(table, {"S": LENGTH, "C": 3}, 1)
     batch = parse(tf.constant(record_format.encode(columns, table)))
     np.testing.assert_array_equal(batch["input_ids"], 7 * mask[:, :, :9])
     assert batch["label_ids"].shape == (2,)

@@ -24,7 +24,7 @@ from bert_tf.modeling import (
     BertTagger,
     variables_by_name,
 )
-from bert_tf.training.step.keras_optimizer import AdamWeightDecay, WarmupSchedule
+from bert_tf.training.keras_optimizer import AdamWeightDecay, WarmupSchedule
 from bert_tf.training.training_config import SCHEDULES
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"

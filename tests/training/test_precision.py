@@ -10,7 +10,7 @@ from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.training.step.objective import loss_and_metrics
-from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.tensorflow_step.step_runner import TensorFlowStepRunner
 
 
 def bert(precision="float32", dropout=0.1):
@@ -25,7 +25,7 @@ def bert(precision="float32", dropout=0.1):
     training = runs.training_config(
         learning_rate=0.01, num_train_steps=30, precision=precision
     )
-    return objective, StepRunner(objective, training)
+    return objective, TensorFlowStepRunner(objective, training)
 
 
 @pytest.mark.medium

@@ -11,7 +11,7 @@ from bert_tf.modeling import BertClassifier, BertPretrainer
 from bert_tf.pretraining.pretraining_objective import PretrainingObjective
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.training.step.objective import loss_and_metrics
-from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.tensorflow_step.step_runner import TensorFlowStepRunner
 from bert_tf.training.training_config import TrainingConfig
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -25,7 +25,7 @@ def make_runner(objective, trajectory):
         num_warmup_steps=int(trajectory["num_warmup_steps"]),
         learning_rate=float(trajectory["learning_rate"]),
     )
-    return StepRunner(objective, config)
+    return TensorFlowStepRunner(objective, config)
 
 
 def load(variables, checkpoint):

@@ -12,7 +12,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from bert_tf.storage import atomic_files
 from bert_tf.training import summaries
-from bert_tf.training.step.step_runner import StepResult
+from bert_tf.training.step.step_result import StepResult
 from bert_tf.training.summaries import Summaries, log_step_cost
 from bert_tf.training.training_config import RuntimeConfig
 

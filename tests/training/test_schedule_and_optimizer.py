@@ -8,8 +8,8 @@ from reference import optimization as reference
 
 from bert_tf.config import BertConfig
 from bert_tf.modeling import BertPretrainer, depths_by_name
-from bert_tf.training.step.optimizer import Optimizer
 from bert_tf.training.step.schedule import scheduled_rate
+from bert_tf.training.tensorflow_step.optimizer import TensorFlowOptimizer
 from bert_tf.training.training_config import OPTIMIZERS, SCHEDULES, TrainingConfig
 
 
@@ -59,7 +59,7 @@ def test_updates_equal_those_of_the_released_program_and_of_the_papers(kind, bet
     changes = {} if kind == "adam_weight_decay" else {"optimizer": kind}
     if betas != (0.9, 0.999):
         changes |= {"adam_beta_1": betas[0], "adam_beta_2": betas[1]}
-    optimizer = Optimizer(weights, *([config(**changes)] if changes else []))
+    optimizer = TensorFlowOptimizer(weights, *([config(**changes)] if changes else []))
     for count in range(1, 6):
         gradients = {name: rng.normal(size=(5, 3)) for name in DECAYS}
         optimizer.apply(
@@ -83,7 +83,7 @@ def test_updates_equal_those_of_the_released_program_and_of_the_papers(kind, bet
 
 
 def test_lamb_updates_a_weight_of_zeros():
-    optimizer = Optimizer(
+    optimizer = TensorFlowOptimizer(
         {"kernel": Weight(np.zeros(3, np.float32))}, config(optimizer="lamb")
     )
     optimizer.apply({"kernel": tf.ones(3)}, tf.constant(0.1))
@@ -95,7 +95,7 @@ def test_lamb_updates_a_weight_of_zeros():
 def test_layer_decay_reduces_the_rate_layer_by_layer():
     depths = {"embeddings": 0, "layer_0": 1, "layer_1": 2, "head": 3}
     weights = {name: Weight(np.ones(2, np.float32)) for name in depths}
-    optimizer = Optimizer(
+    optimizer = TensorFlowOptimizer(
         weights, config(layer_decay=0.5, weight_decay_rate=0.0), depths
     )
     optimizer.apply({name: tf.ones(2) for name in depths}, tf.constant(0.1))
@@ -117,7 +117,7 @@ def test_depths_count_the_layers_below_a_variable():
 
 def test_the_average_of_the_weights_is_saved_and_restored():
     weights = {"w": Weight(np.array([1.0, 2.0], np.float32))}
-    optimizer = Optimizer(weights, config(ema_decay=0.75))
+    optimizer = TensorFlowOptimizer(weights, config(ema_decay=0.75))
     optimizer.start_average()
     average = weights["w"].value.numpy()
     for _ in range(4):
@@ -129,14 +129,16 @@ def test_the_average_of_the_weights_is_saved_and_restored():
     np.testing.assert_array_equal(weights["w"].value, trained)
     saved, slots = optimizer.state()
     np.testing.assert_allclose(saved["w"], average, rtol=1e-6)
-    other = Optimizer({"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75))
+    other = TensorFlowOptimizer(
+        {"w": Weight(np.zeros(2, np.float32))}, config(ema_decay=0.75)
+    )
     other.load(saved, slots)
     np.testing.assert_array_equal(other.variables["w"].value, trained)
     np.testing.assert_array_equal(other.state()[0]["w"], saved["w"])
 
 
 def test_later_steps_do_not_change_saved_arrays():
-    optimizer = Optimizer({"w": Weight(np.ones(1000, np.float32))}, config())
+    optimizer = TensorFlowOptimizer({"w": Weight(np.ones(1000, np.float32))}, config())
     step = tf.function(lambda: optimizer.apply({"w": tf.ones(1000)}, tf.constant(0.1)))
     step()
     weights, slots = optimizer.state()
@@ -147,7 +149,7 @@ def test_later_steps_do_not_change_saved_arrays():
 
 
 def test_the_loss_scale_is_halved_by_a_skipped_step_and_doubled_after_2000_steps():
-    optimizer = Optimizer(
+    optimizer = TensorFlowOptimizer(
         {"w": Weight(np.ones(1, np.float32))}, config(precision="float16")
     )
     assert float(optimizer.loss_scale) == 2**15
@@ -162,6 +164,6 @@ def test_the_loss_scale_is_halved_by_a_skipped_step_and_doubled_after_2000_steps
 
 
 def test_a_variable_without_gradient_is_not_changed():
-    optimizer = Optimizer({"w": Weight(np.ones(3, np.float32))})
+    optimizer = TensorFlowOptimizer({"w": Weight(np.ones(3, np.float32))})
     optimizer.apply({}, tf.constant(0.1))
     np.testing.assert_array_equal(optimizer.variables["w"].value, [1, 1, 1])

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tiny_bert import random_inputs, small_config
 
 from bert_tf.modeling import BertClassifier, variables_by_name
-from bert_tf.training.step.block_graph import share_graph
+from bert_tf.training.step.tensorflow_functions import share_graph
 
 CONFIG = small_config(50, num_hidden_layers=2)
 

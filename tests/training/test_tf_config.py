@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from refusals import refused_with
 
-from bert_tf.training.strategy import make_strategy
+from bert_tf.training.tensorflow_step.strategy import make_strategy
 from bert_tf.training.training_config import RuntimeConfig
 
 RUNTIME = RuntimeConfig(distribution_strategy="multi_worker_mirrored")

@@ -2,7 +2,7 @@
 
 import linear_runs as runs
 
-from bert_tf.training.step.step_runner import StepRunner
+from bert_tf.training.tensorflow_step.step_runner import TensorFlowStepRunner
 from bert_tf.training.training_config import RuntimeConfig
 
 
@@ -19,7 +19,7 @@ class Counted(runs.Regression):
 def make_runner(accumulation_steps=1):
     objective = Counted(seed=0, dtype="float32")
     runtime = RuntimeConfig(gradient_accumulation_steps=accumulation_steps)
-    return objective, StepRunner(objective, runs.training_config(), runtime)
+    return objective, TensorFlowStepRunner(objective, runs.training_config(), runtime)
 
 
 def test_the_step_is_traced_once():

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from keras import ops
 
 from bert_tf import record_format
 from bert_tf.config import BertConfig
@@ -54,8 +55,8 @@ class ChoiceObjective(HeadObjective):
 
     def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
         logits = super()._run_model(batch, training)["logits"]
-        exists = tf.sequence_mask(batch["num_choices"], logits.shape[-1])
-        return {"logits": tf.where(exists, logits, MISSING_CHOICE)}
+        exists = ops.arange(logits.shape[-1]) < batch["num_choices"][:, None]
+        return {"logits": ops.where(exists, logits, MISSING_CHOICE)}
 
 
 class ChoiceResults(TaskResults):

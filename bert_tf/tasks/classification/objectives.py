@@ -7,7 +7,7 @@ Shape letters: B batch, C classes.
 
 from typing import Any
 
-import tensorflow as tf
+from keras import ops
 
 from bert_tf.modeling import BertClassifier
 from bert_tf.tasks.distillation_loss import divergence
@@ -25,9 +25,7 @@ class RegressionObjective(HeadObjective):
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the loss and the numerators of the metrics, each summed over the batch."""
         logits, labels = outputs["logits"], batch["label_ids"]
-        return {
-            "loss": tf.reduce_sum(weighted(tf.square(logits[:, 0] - labels), batch))
-        }
+        return {"loss": ops.sum(weighted(ops.square(logits[:, 0] - labels), batch))}
 
     def teacher_losses(
         self,
@@ -37,7 +35,7 @@ class RegressionObjective(HeadObjective):
         temperature: float,
     ) -> Any:
         """Returns the squared difference of student and teacher for each record: float32 [B]."""
-        return tf.square(outputs["logits"] - teacher[:, 0])[:, 0]
+        return ops.square(outputs["logits"] - teacher[:, 0])[:, 0]
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns no metrics: the loss is the mean squared error."""
@@ -64,12 +62,12 @@ class MultiLabelObjective(HeadObjective):
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the loss and the numerators of the metrics, each summed over the batch."""
         logits, labels = outputs["logits"], batch["label_ids"]
-        losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-        predicted = tf.cast(tf.sigmoid(logits) >= self.threshold, tf.float32)
+        losses = _sigmoid_cross_entropy(logits, labels)
+        predicted = ops.cast(ops.sigmoid(logits) >= self.threshold, "float32")
         return {
-            "loss": tf.reduce_sum(tf.reduce_mean(weighted(losses, batch), axis=-1)),
-            "true_positives": tf.reduce_sum(predicted * labels),
-            "positives": tf.reduce_sum(predicted) + tf.reduce_sum(labels),
+            "loss": ops.sum(ops.mean(weighted(losses, batch), axis=-1)),
+            "true_positives": ops.sum(predicted * labels),
+            "positives": ops.sum(predicted) + ops.sum(labels),
         }
 
     def teacher_losses(
@@ -84,9 +82,9 @@ class MultiLabelObjective(HeadObjective):
         A sigmoid is a softmax over the logit and 0.
         """
         student_logits, teacher_logits = (
-            tf.stack([x, 0 * x], axis=-1) for x in (outputs["logits"], teacher[:, 0])
+            ops.stack([x, 0 * x], axis=-1) for x in (outputs["logits"], teacher[:, 0])
         )
-        return tf.reduce_mean(
+        return ops.mean(
             divergence(teacher_logits, student_logits, temperature), axis=-1
         )
 
@@ -99,4 +97,15 @@ class MultiLabelObjective(HeadObjective):
     def outputs(self, batch: Tensors) -> Tensors:
         """Returns `logits`, and `probabilities`, their sigmoids: float32 [B, C]."""
         logits = self._run_model(batch)["logits"]
-        return {"logits": logits, "probabilities": tf.sigmoid(logits)}
+        return {"logits": logits, "probabilities": ops.sigmoid(logits)}
+
+
+def _sigmoid_cross_entropy(logits: Any, labels: Any) -> Any:
+    """Returns the cross entropy of each logit and label, without overflow: float32 [B, C].
+
+    `ops.binary_crossentropy` limits the probabilities on JAX, and so the losses.
+    """
+    is_positive = logits >= 0
+    positive = ops.where(is_positive, logits, ops.zeros_like(logits))
+    small = ops.exp(ops.where(is_positive, -logits, logits))
+    return positive - logits * labels + ops.log1p(small)

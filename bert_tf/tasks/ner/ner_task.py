@@ -9,7 +9,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
+from keras import ops
 
 from bert_tf import record_format
 from bert_tf.config import BertConfig
@@ -68,18 +68,16 @@ class NerObjective(HeadObjective):
 
     def counts(self, batch: Tensors) -> Tensors:
         """Returns the number of words with a label; each record has at least one such word."""
-        return {"words": tf.reduce_sum(_has_label(batch))}
+        return {"words": ops.sum(_has_label(batch))}
 
     def sums_of_outputs(self, outputs: Tensors, batch: Tensors) -> Tensors:
         """Returns the loss and the numerators of the metrics, each summed over the batch."""
         logits = outputs["logits"]
         has_label = _has_label(batch)
-        labels = tf.maximum(batch["label_ids"] - 1, 0)
+        labels = ops.maximum(batch["label_ids"] - 1, 0)
         return {
-            "loss": tf.reduce_sum(
-                has_label * weighted(cross_entropy(logits, labels), batch)
-            ),
-            "correct": tf.reduce_sum(has_label * correct_predictions(logits, labels)),
+            "loss": ops.sum(has_label * weighted(cross_entropy(logits, labels), batch)),
+            "correct": ops.sum(has_label * correct_predictions(logits, labels)),
         }
 
     def logits_to_learn(self, outputs: Tensors) -> Any:
@@ -95,18 +93,18 @@ class NerObjective(HeadObjective):
     ) -> Any:
         """Returns for each record the sum of the divergences of its labeled words: float32 [B]."""
         losses = divergence(teacher, outputs["logits"], temperature)
-        return tf.reduce_sum(_has_label(batch) * losses, axis=-1)
+        return ops.sum(_has_label(batch) * losses, axis=-1)
 
     def outputs(self, batch: Tensors) -> Tensors:
         """Returns `predictions` (the index of the best tag) and `label_ids`: int32 [B, S] each."""
         logits = self._run_model(batch)["logits"]
-        predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
+        predictions = ops.argmax(logits, axis=-1)
         return {"predictions": predictions, "label_ids": batch["label_ids"]}
 
 
 def _has_label(batch: Tensors) -> Any:
     """Returns 1.0 at positions with a label, else 0.0: float32 [B, S]."""
-    return tf.cast(batch["label_ids"] > 0, tf.float32)
+    return ops.cast(batch["label_ids"] > 0, "float32")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import tensorflow as tf
+from keras import ops
 
 from bert_tf import record_format
 from bert_tf.config import BertConfig
@@ -74,20 +74,20 @@ class SquadObjective(HeadObjective):
         for name in ("start", "end"):
             logits, positions = outputs[f"{name}_logits"], batch[f"{name}_positions"]
             if not self.full_length:
-                logits = tf.where(
+                logits = ops.where(
                     batch["input_mask"] > 0, logits, _PADDING_LOGIT
                 )  # [B, S]
 
-            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(positions, logits)
-            sums["loss"] += tf.reduce_sum(weighted(losses, batch)) / 2
-            sums[f"{name}_correct"] = tf.reduce_sum(
-                correct_predictions(logits, positions)
+            losses = ops.sparse_categorical_crossentropy(
+                positions, logits, from_logits=True
             )
+            sums["loss"] += ops.sum(weighted(losses, batch)) / 2
+            sums[f"{name}_correct"] = ops.sum(correct_predictions(logits, positions))
         return sums
 
     def logits_to_learn(self, outputs: Tensors) -> Any:
         """Returns the start and end logits of all positions, float32 [B, S, 2]."""
-        return tf.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
+        return ops.stack([outputs["start_logits"], outputs["end_logits"]], axis=-1)
 
     def teacher_losses(
         self,
@@ -104,9 +104,10 @@ class SquadObjective(HeadObjective):
         is_token = batch["input_mask"][..., None] > 0
         both = self.logits_to_learn(outputs), teacher  # [B, S, 2] each
         own, teacher_logits = (
-            tf.transpose(tf.where(is_token, x, _PADDING_LOGIT), [0, 2, 1]) for x in both
+            ops.transpose(ops.where(is_token, x, _PADDING_LOGIT), [0, 2, 1])
+            for x in both
         )  # [B, 2, S] each
-        return tf.reduce_mean(divergence(teacher_logits, own, temperature), axis=-1)
+        return ops.mean(divergence(teacher_logits, own, temperature), axis=-1)
 
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the shares of records with correct first and with correct last positions."""

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -38,9 +39,13 @@ _LOGGER = logging.getLogger(__name__)
 POSITION_FILE = "data_position"
 # A key in `RUNTIME_FILE`: whether the data position is that of parts of batches.
 PARTS = "reads_parts"
-# Settings that may change when a run is resumed. A change affects only rounding and
-# dropout masks.
-_LAYOUT = ("replicas", "gradient_accumulation_steps")
+# Settings that may change when a run is resumed, with the values of files that lack
+# them. A change affects only rounding and dropout masks.
+_LAYOUT = {
+    "backend": "tensorflow",
+    "replicas": None,
+    "gradient_accumulation_steps": None,
+}
 
 
 def restore_or_start(
@@ -82,8 +87,9 @@ def restore_or_start(
 
     # The layout may have changed, which changes the result a little.
     before = read_own(folder, RUNTIME_FILE)
-    for name in _LAYOUT:
-        old, new = before.get(name), runtime_settings[name]
+    for name, default in _LAYOUT.items():
+        old = before.get(name, default)
+        new = runtime_settings.get(name, default)
         if old != new:
             _LOGGER.warning(
                 "warning: %s was %s when the checkpoint was written and is %s now. The "
@@ -93,6 +99,12 @@ def restore_or_start(
                 new,
             )
     return state
+
+
+def backend_settings() -> dict[str, str]:
+    """Returns the name of the backend, unless it is TensorFlow, for `RUNTIME_FILE`."""
+    name = keras.backend.backend()
+    return {} if name == _LAYOUT["backend"] else {"backend": name}
 
 
 def has_parts(folder: str) -> bool:

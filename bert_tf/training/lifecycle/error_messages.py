@@ -14,7 +14,7 @@ import tensorflow as tf
 from bert_tf.errors import InputError, plain_message
 from bert_tf.training.lifecycle.checkpoint import CheckpointWriter
 from bert_tf.training.lifecycle.run_folder import RunFolder
-from bert_tf.training.step.step_runner import MAX_BAD_STEPS, StepResult
+from bert_tf.training.step.step_result import MAX_BAD_STEPS, StepResult
 
 # TensorFlow's message may contain bytes that are copied from a record and are not valid
 # UTF-8. The conversion of such a message to a Python string raises UnicodeDecodeError.
@@ -22,11 +22,6 @@ READ_ERRORS = (
     tf.errors.DataLossError,
     tf.errors.InvalidArgumentError,
     UnicodeDecodeError,
-)
-_LOST_WORKER_ERRORS = (
-    tf.errors.UnavailableError,
-    tf.errors.AbortedError,
-    tf.errors.CancelledError,
 )
 _MAX_MESSAGE_LENGTH = 200
 
@@ -51,11 +46,15 @@ NO_LOOKUP = RecordLookup()
 
 @dataclasses.dataclass(frozen=True)
 class FailureMessages:
-    """Converts failures to errors that name the step, the records and the newest checkpoint."""
+    """Converts failures to errors that name the step, the records and the newest checkpoint.
+
+    `connection_errors` are those of `Devices`.
+    """
 
     records: RecordLookup
     folder: RunFolder
     writer: CheckpointWriter
+    connection_errors: tuple[type[Exception], ...] = ()
 
     @contextlib.contextmanager
     def explain(self, step: int) -> Iterator[None]:
@@ -72,7 +71,7 @@ class FailureMessages:
                 f"After step {step}: {reason} {self._newest_checkpoint()}"
             ) from error
 
-        except _LOST_WORKER_ERRORS as error:
+        except self.connection_errors as error:
             message = textwrap.shorten(
                 plain_message(error), _MAX_MESSAGE_LENGTH, placeholder=" ..."
             )

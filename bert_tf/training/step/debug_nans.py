@@ -1,24 +1,28 @@
 """Finds the layer in which a value stops being finite."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from bert_tf.training.step.objective import Objective, Tensors
 
 
-def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
+def find_cause(
+    objective: Objective,
+    batch: Tensors,
+    seed: Any,
+    gradients_of: Callable[[Tensors, Any], Tensors],
+) -> str:
     """Recomputes a batch eagerly and describes the first value that is not finite.
 
-    `seed` is the seed of the step, int32 [2].
+    `seed` is the seed of the step, int32 [2]. `gradients_of` returns the gradients of a
+    batch with a seed, by the names of their variables.
     """
-    with _record_first_non_finite() as layers, tf.GradientTape() as tape:
-        sums = objective.sums(batch, training=True, seed=seed)
-        loss = objective.loss(sums, objective.counts(batch))
+    with _record_first_non_finite() as layers:
+        objective.sums(batch, training=True, seed=seed)
     if layers:
         return (
             "the first output that is not finite is the output of the layer "
@@ -26,12 +30,11 @@ def find_cause(objective: Objective, batch: Tensors, seed: Any) -> str:
         )
 
     # Then a gradient is not finite. The names are in the order of the layers.
-    variables = objective.variables.items()
-    gradients = tape.gradient(loss, {name: weight.value for name, weight in variables})
+    gradients = gradients_of(batch, seed)
     bad = [
         name
-        for name, gradient in gradients.items()
-        if gradient is not None and not _is_finite(tf.convert_to_tensor(gradient))
+        for name in objective.variables
+        if name in gradients and not _is_finite(gradients[name])
     ]
 
     if not bad:
@@ -56,7 +59,7 @@ def _record_first_non_finite() -> Iterator[list[str]]:
         try:
             outputs = call(layer, *arguments, **options)
             tensors = [
-                tensor for tensor in tf.nest.flatten(outputs) if tensor is not None
+                tensor for tensor in keras.tree.flatten(outputs) if tensor is not None
             ]
             if not paths and not all(map(_is_finite, tensors)):
                 paths.append("/".join(stack))

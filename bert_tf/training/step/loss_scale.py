@@ -7,26 +7,24 @@ after 2,000 consecutive steps with finite gradients.
 
 from typing import Any
 
-import tensorflow as tf
+from keras import ops
 
 INITIAL_SCALE = 2.0**15
 MINIMUM_SCALE = 1.0
 STEPS_TO_DOUBLE = 2000.0
 
 
-def after_finite_step(scale: Any, steps_at_scale: Any) -> None:
+def after_finite_step(scale: Any, steps_at_scale: Any) -> tuple[Any, Any]:
     """Counts a step with finite gradients, after which the scale may double.
 
-    The scale doubles after `STEPS_TO_DOUBLE` such steps in a row. Both arguments are
-    float32 scalar variables; `steps_at_scale` counts the steps since the last change.
+    The scale doubles after `STEPS_TO_DOUBLE` such steps in a row. Arguments and results
+    are the scale and the number of steps since its last change, float32 scalars.
     """
-    steps_at_scale.assign_add(1.0)
+    steps_at_scale = steps_at_scale + 1.0
     due = steps_at_scale >= STEPS_TO_DOUBLE
-    scale.assign(tf.where(due, scale * 2.0, scale))
-    steps_at_scale.assign(tf.where(due, 0.0, steps_at_scale))
+    return ops.where(due, scale * 2.0, scale), ops.where(due, 0.0, steps_at_scale)
 
 
-def after_skipped_step(scale: Any, steps_at_scale: Any) -> None:
-    """Halves the scale, but not below `MINIMUM_SCALE`."""
-    scale.assign(tf.maximum(scale / 2.0, MINIMUM_SCALE))
-    steps_at_scale.assign(0.0)
+def after_skipped_step(scale: Any, steps_at_scale: Any) -> tuple[Any, Any]:
+    """Halves the scale, but not below `MINIMUM_SCALE`, and counts its steps from 0."""
+    return ops.maximum(scale / 2.0, MINIMUM_SCALE), ops.zeros_like(steps_at_scale)

@@ -5,13 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from bert_tf.training.step.loss_scale import (
-    INITIAL_SCALE,
-    after_finite_step,
-    after_skipped_step,
-)
+from bert_tf.training.step.loss_scale import INITIAL_SCALE
 from bert_tf.training.step.objective import Tensors
 from bert_tf.training.step.schedule import layer_rate_scales
 from bert_tf.training.step.update_rules import UPDATE_RULES, Update
@@ -22,11 +17,7 @@ Arrays = dict[str, np.ndarray]
 
 
 class Optimizer:
-    """Applies an update rule to all variables and keeps the optimizer state.
-
-    The optimizer must be built inside the strategy's scope. `apply` and `skip` are
-    called in a cross-replica context, with gradients that are already summed over the
-    replicas.
+    """Keeps the optimizer state; a subclass for each backend applies the updates.
 
     Args:
         variables: Keras variables by name. Those that are not trainable keep their
@@ -36,7 +27,7 @@ class Optimizer:
             not 1.
 
     Attributes:
-        slots: The variables of the state by name, such as `<variable>/adam_m`.
+        slots: The state by name, such as `<variable>/adam_m`.
     """
 
     def __init__(
@@ -61,72 +52,51 @@ class Optimizer:
         self._rate_scales = {name: scales[name] for name in variables}
 
         # The state: a count, the slots of the rule and an average for each weight.
-        self.slots: dict[str, tf.Variable] = (
-            {"updates": _slot(0.0)} if self._rule.uses_count else {}
-        )
+        self.slots: dict[str, Any] = {}
+        if self._rule.uses_count:
+            self.slots["updates"] = self._new_slot((), 0.0)
         self._trainable = {
             name: weight for name, weight in self.variables.items() if weight.trainable
         }
         names = (*self._rule.slots, *(("ema",) if self._ema_decay else ()))
         for name, variable in self._trainable.items():
             for slot in names:
-                self.slots[f"{name}/{slot}"] = _slot(tf.zeros(variable.shape))
+                self.slots[f"{name}/{slot}"] = self._new_slot(variable.shape, 0.0)
         if config.precision == "float16":
-            self.slots["loss_scale"] = _slot(INITIAL_SCALE)
-            self.slots["steps_at_loss_scale"] = _slot(0.0)
+            self.slots["loss_scale"] = self._new_slot((), INITIAL_SCALE)
+            self.slots["steps_at_loss_scale"] = self._new_slot((), 0.0)
 
-    def apply(self, gradients: Tensors, learning_rate: Any) -> None:
-        """Updates the weights, the slots and the average of the weights in place.
+    def _new_slot(self, shape: Any, value: float) -> Any:
+        """Returns a new slot, float32, with all values equal to `value`."""
+        raise NotImplementedError
 
-        As in google-research/bert, a variable without gradient does not decay, and
-        keeps its value and slots. The gradients and the learning rate are float32.
-        """
-        count = self.slots.get("updates")
-        if count is not None:
-            update_on_each_device(count, lambda updates: updates.assign_add(1.0))
+    def _set_slot(self, name: str, value: Any) -> None:
+        """Replaces the values of a slot by an array of its shape."""
+        raise NotImplementedError
 
-        for name, gradient in gradients.items():
-            update = Update(
-                {slot: self.slots[f"{name}/{slot}"] for slot in self._rule.slots},
-                gradient,
-                learning_rate=learning_rate * self._rate_scales[name],
-                weight_decay=self._weight_decay[name],
-                count=count,
-                **self._options,
-            )
-            weight = self.variables[name].value
-            update_on_each_device(weight, self._rule.update, update)
+    @staticmethod
+    def _as_array(value: Any) -> np.ndarray:
+        """Returns a weight or slot as an array that later steps do not change."""
+        raise NotImplementedError
 
-        # The average follows the weights of this step.
-        if self._ema_decay:
-            for name, variable in self._trainable.items():
-                average = self.slots[f"{name}/ema"]
-                update_on_each_device(average, self._move_average, variable.value)
-        self._update_loss_scale(after_finite_step)
-
-    def skip(self) -> None:
-        """Skips a step whose gradient is not finite; only the loss scale changes."""
-        self._update_loss_scale(after_skipped_step)
-
-    def _update_loss_scale(self, rule: Any) -> None:
-        if "loss_scale" in self.slots:
-            steps = self.slots["steps_at_loss_scale"]
-            update_on_each_device(self.slots["loss_scale"], rule, steps)
-
-    @property
-    def loss_scale(self) -> Any:
-        """The float32 scalar that multiplies the loss and divides the gradients."""
-        return (
-            self.slots["loss_scale"] + 0.0
-            if "loss_scale" in self.slots
-            else tf.constant(1.0)
+    def _update(
+        self, name: str, gradient: Any, learning_rate: Any, slots: Tensors, count: Any
+    ) -> Update:
+        """Returns the input of the update rule for one variable."""
+        return Update(
+            {slot: slots[f"{name}/{slot}"] for slot in self._rule.slots},
+            gradient,
+            learning_rate=learning_rate * self._rate_scales[name],
+            weight_decay=self._weight_decay[name],
+            count=count,
+            **self._options,
         )
 
     def start_average(self) -> None:
         """Initializes the average of the weights with the present weights."""
         if self._ema_decay:
             for name, variable in self._trainable.items():
-                self.slots[f"{name}/ema"].assign(variable.value)
+                self._set_slot(f"{name}/ema", self._as_array(variable.value))
 
     def replace_weights_by_average(self) -> None:
         """Replaces the weights by their average permanently."""
@@ -138,9 +108,7 @@ class Optimizer:
         if not self._ema_decay:
             yield
             return
-        trained = {
-            name: _as_array(variable.value) for name, variable in self.variables.items()
-        }
+        trained = self._weights()
         self.replace_weights_by_average()
         try:
             yield
@@ -154,10 +122,8 @@ class Optimizer:
         The second dict then also contains the trained weights, as `<variable>/trained`.
         Later training steps do not change the arrays.
         """
-        weights = {
-            name: _as_array(variable.value) for name, variable in self.variables.items()
-        }
-        slots = {name: _as_array(slot) for name, slot in self.slots.items()}
+        weights = self._weights()
+        slots = {name: self._as_array(slot) for name, slot in self.slots.items()}
         if not self._ema_decay:
             return weights, slots
         averages = {name: slots.pop(f"{name}/ema") for name in self._trainable}
@@ -172,34 +138,14 @@ class Optimizer:
             weights, slots = weights | trained, slots | averages
         self._assign(weights)
         for name, slot in self.slots.items():
-            slot.assign(np.reshape(slots[name], slot.shape))
+            self._set_slot(name, np.reshape(slots[name], slot.shape))
+
+    def _weights(self) -> Arrays:
+        return {
+            name: self._as_array(variable.value)
+            for name, variable in self.variables.items()
+        }
 
     def _assign(self, weights: Arrays) -> None:
         for name, value in weights.items():
             self.variables[name].assign(value)
-
-    def _move_average(self, average: Any, weight: Any) -> None:
-        average.assign_sub((1.0 - self._ema_decay) * (average - weight))
-
-
-def update_on_each_device(variable: Any, rule: Any, *arguments: Any) -> None:
-    """Calls `rule(variable, *arguments)` on each device, with that device's copies.
-
-    Must be called in a cross-replica context. The arguments are variables and tensors,
-    also in dicts and lists.
-    """
-    strategy = tf.distribute.get_strategy()
-    strategy.extended.update(variable, rule, args=arguments, group=False)
-
-
-def _slot(value: Any) -> tf.Variable:
-    return tf.Variable(tf.cast(value, tf.float32), trainable=False)
-
-
-def _as_array(variable: Any) -> np.ndarray:
-    """Returns the value as an array.
-
-    On a CPU, the array shares the variable's buffer. A later update of the variable
-    does not change the array, because TensorFlow then copies the buffer first.
-    """
-    return np.asarray(tf.convert_to_tensor(variable))

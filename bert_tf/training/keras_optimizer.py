@@ -18,6 +18,7 @@ from bert_tf.errors import (
     positive,
 )
 from bert_tf.training.step.schedule import scheduled_rate
+from bert_tf.training.step.update_rules import Update, adam_weight_decay
 from bert_tf.training.step.weight_decay import NO_DECAY, decays
 from bert_tf.training.training_config import (
     ADAM_EPSILON,
@@ -223,9 +224,9 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         if self.built:
             return
         if _ON_TENSORFLOW:
-            from bert_tf.training.step import tensorflow_update
+            from bert_tf.training.tensorflow_step import keras_update
 
-            tensorflow_update.check_build()
+            keras_update.check_build()
 
         super().build(variables)
         # The order of the slots is that of the variables.
@@ -251,17 +252,17 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
 
         On TensorFlow, Keras calls this method with the gradients of one replica. Keras
         clips before it calls this method, and the method of the base class sums over
-        the replicas. But the sum must precede clipping: `tensorflow_update` does both.
+        the replicas. But the sum must precede clipping: `keras_update` does both.
         """
         if not _ON_TENSORFLOW:
             super()._backend_update_step(grads, trainable_variables, learning_rate)
             return
-        from bert_tf.training.step import tensorflow_update
+        from bert_tf.training.tensorflow_step import keras_update
 
         indices = [
             self._get_variable_index(variable) for variable in trainable_variables
         ]
-        tensorflow_update.update_weights(
+        keras_update.update_weights(
             trainable_variables,
             grads,
             learning_rate=learning_rate,
@@ -289,14 +290,19 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             self._weight_decay[index],
         )
 
-        # The moments.
-        gradient = ops.cast(gradient, variable.dtype)
-        self.assign(m, self.beta_1 * m + (1.0 - self.beta_1) * gradient)
-        self.assign(v, self.beta_2 * v + (1.0 - self.beta_2) * ops.square(gradient))
-
-        # The weight.
-        change = m / (ops.sqrt(v) + self.epsilon) + decay * variable
-        self.assign_sub(variable, ops.cast(learning_rate, variable.dtype) * change)
+        update = Update(
+            {"adam_m": m, "adam_v": v},
+            ops.cast(gradient, variable.dtype),
+            learning_rate=ops.cast(learning_rate, variable.dtype),
+            weight_decay=decay,
+            beta_1=self.beta_1,
+            beta_2=self.beta_2,
+            epsilon=self.epsilon,
+        )
+        value, moments = adam_weight_decay(ops.convert_to_tensor(variable), update)
+        self.assign(m, moments["adam_m"])
+        self.assign(v, moments["adam_v"])
+        self.assign(variable, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Sets an attribute; raises `InputError` if a `LossScaleOptimizer` wraps this optimizer."""

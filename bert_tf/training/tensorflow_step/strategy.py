@@ -1,5 +1,6 @@
-"""The devices and machines of a run, and communication between its processes."""
+"""The strategy of a run on TensorFlow: its devices, and the other workers."""
 
+import contextlib
 import functools
 import json
 import os
@@ -10,6 +11,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
+from bert_tf.training.devices import Devices
 from bert_tf.training.training_config import RuntimeConfig
 
 # The types of tasks of a run, in the order of their processes.
@@ -103,46 +105,42 @@ def _tpu_strategy(runtime: RuntimeConfig) -> tf.distribute.Strategy:
         reason = str(error).split(". ")[0].split("\n")[0] or type(error).__name__
         raise InputError(
             f"The TPU {name!r} cannot be used: {reason}. Check tpu_name, tpu_zone and "
-            "gcp_project, and that the tensorflow-tpu package is installed on the "
-            "TPU's machine."
+            "gcp_project, and that the tensorflow-tpu package, which exists up to "
+            "TensorFlow 2.20, is installed on the TPU's machine. Or give backend=jax."
         ) from error
 
 
-class WorkerSync:
-    """Exchanges numbers between the processes of a run, so that all decide the same.
+class TensorFlowDevices(Devices):
+    """The replicas and workers of `make_strategy(runtime)`."""
 
-    A run has `count` processes. The process with the `index` 0 is the chief, which is
-    the only one that writes files.
-    """
+    connection_errors = (
+        tf.errors.UnavailableError,
+        tf.errors.AbortedError,
+        tf.errors.CancelledError,
+    )
 
-    def __init__(self, strategy: tf.distribute.Strategy) -> None:
-        self._strategy = strategy
-        self.index = worker_index(strategy)
-        self.is_chief = self.index == 0
-        self.count = 1
-        if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-            self.count = strategy.num_replicas_in_sync // len(
-                strategy.extended.worker_devices
-            )
+    def __init__(self, runtime: RuntimeConfig) -> None:
+        self.strategy = make_strategy(runtime)
+        self.replicas = self.strategy.num_replicas_in_sync
+        self.index = _worker_index(self.strategy)
+        if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
+            self.count = self.replicas // len(self.strategy.extended.worker_devices)
+        platform = tf.config.list_logical_devices()[-1].device_type
+        self.kind = f"tensorflow, {self.replicas} x {platform}"
         self._sum = tf.function(self._sum_over_devices)
+
+    def scope(self) -> contextlib.AbstractContextManager[Any]:
+        """Returns the scope of the strategy."""
+        return self.strategy.scope()
 
     def sum(self, values: Sequence[float]) -> list[float]:
         """Returns the sum of each value over all processes; waits until all have called `sum`."""
         if self.count == 1:
             return list(values)
         # Each device of a process contributes an equal share of the process's values.
-        devices = len(self._strategy.extended.worker_devices)
+        devices = len(self.strategy.extended.worker_devices)
         shares = tf.constant(values, tf.float64) / devices
         return [float(value) for value in self._sum(shares)]
-
-    def check_equal(self, step: int, folder: str) -> None:
-        """Raises `InputError` if another worker resumes from a different step."""
-        workers, total = self.sum([1, step])
-        if round(total) != round(workers) * step:
-            raise InputError(
-                f"The workers read different checkpoints from {folder}: this worker is "
-                f"at step {step}. Give an output_dir on storage that all workers share."
-            )
 
     def _sum_over_devices(self, shares: Any) -> Any:
         def reduce(shares: Any) -> Any:
@@ -151,12 +149,20 @@ class WorkerSync:
             on_device = tf.identity(shares)
             return tf.distribute.get_replica_context().all_reduce("SUM", on_device)
 
-        return self._strategy.experimental_local_results(
-            self._strategy.run(reduce, (shares,))
+        return self.strategy.experimental_local_results(
+            self.strategy.run(reduce, (shares,))
         )[0]
 
+    def start_profile(self, folder: str) -> None:
+        """Starts a profile for TensorBoard."""
+        tf.profiler.experimental.start(folder)
 
-def worker_index(strategy: tf.distribute.Strategy) -> int:
+    def stop_profile(self) -> None:
+        """Ends the profile and writes it."""
+        tf.profiler.experimental.stop()
+
+
+def _worker_index(strategy: tf.distribute.Strategy) -> int:
     """Returns the index of this process among the processes of its run; the chief has 0."""
     resolver = strategy.cluster_resolver
     if (

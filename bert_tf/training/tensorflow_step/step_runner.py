@@ -1,69 +1,33 @@
-"""`StepRunner`: steps that are correct on any number of replicas."""
+"""`TensorFlowStepRunner`: steps that are correct on any number of replicas."""
 
-import dataclasses
 import functools
 import time
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from bert_tf.errors import InputError
 from bert_tf.training.step import debug_nans
-from bert_tf.training.step.gradient_clipping import (
+from bert_tf.training.step.objective import ORIGIN, Objective, Tensors, combine
+from bert_tf.training.step.step_result import (
+    MAX_BAD_STEPS,
+    StepResult,
+    check_batch_size,
+    learning_rate,
+    reported,
+    without_origin,
+)
+from bert_tf.training.tensorflow_step.gradient_clipping import (
     clip_gradients,
     squares_of_rows,
     sum_over_replicas,
     to_dense,
 )
-from bert_tf.training.step.loss_scale import MINIMUM_SCALE
-from bert_tf.training.step.objective import ORIGIN, Metrics, Objective, Tensors, combine
-from bert_tf.training.step.optimizer import Optimizer
-from bert_tf.training.step.schedule import scheduled_rate
-from bert_tf.training.strategy import make_strategy
+from bert_tf.training.tensorflow_step.optimizer import TensorFlowOptimizer
+from bert_tf.training.tensorflow_step.strategy import make_strategy
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
-MAX_BAD_STEPS = 3
 
-
-@dataclasses.dataclass(frozen=True)
-class StepResult:
-    """The result of one or more steps, as totals over all replicas.
-
-    A step is bad if its gradient is not finite although the loss scale is already
-    minimal. `StepTotals` describes `sums`, `counts` and `scalars`.
-
-    Attributes:
-        steps: The number of steps, including skipped ones.
-        bad_in_a_row: The number of consecutive bad steps up to the last step. Bad steps
-            of earlier calls count too.
-        bad_origin: int64 [B, 2], the feature `objective.ORIGIN` of the examples that
-            this process read for the last bad step; B is 0 if the batches do not have
-            this feature.
-        cause: Describes the first value that is not finite; only with
-            `RuntimeConfig.debug_nans`.
-    """
-
-    steps: int
-    sums: Metrics
-    counts: Metrics
-    scalars: Metrics
-    bad_in_a_row: int
-    bad_origin: np.ndarray
-    cause: str = ""
-
-    @property
-    def is_failure(self) -> bool:
-        """Whether training must end: too many steps in a row were bad, or one with `debug_nans`."""
-        return bool(self.cause) or self.bad_in_a_row >= MAX_BAD_STEPS
-
-    @property
-    def time_is_up(self) -> bool:
-        """Whether the time budget was used up when the last step started; equal on all workers."""
-        return self.scalars.get("time_budget_used", 0.0) >= 1.0
-
-
-class StepRunner:
+class TensorFlowStepRunner:
     """Runs training and evaluation steps of an objective.
 
     The objective must be built inside the scope of `make_strategy(runtime)`.
@@ -83,19 +47,10 @@ class StepRunner:
         self._config = config
         self._strategy = make_strategy(runtime)
         self._runtime = runtime
-        size = config.global_batch_size
-        replicas = self._strategy.num_replicas_in_sync
-        steps = runtime.gradient_accumulation_steps
-        if size % (replicas * steps):
-            each_in = f" in {steps} accumulation steps each" if steps > 1 else ""
-            raise InputError(
-                f"A batch of {size} examples does not divide evenly among {replicas} "
-                f"replicas{each_in}. Give a multiple of {replicas * steps}."
-            )
-
+        check_batch_size(config, runtime, self._strategy.num_replicas_in_sync)
         with self._strategy.scope():
             depths = objective.depths if config.layer_decay != 1 else None
-            self.optimizer = Optimizer(objective.variables, config, depths)
+            self.optimizer = TensorFlowOptimizer(objective.variables, config, depths)
 
         # AutoGraph converts Python statements to graph operations. It takes seconds, so
         # nothing uses it. XLA compiles only the forward and backward pass, because one
@@ -151,8 +106,9 @@ class StepRunner:
             bad = is_bad * (bad_in_a_row + 1)
             origin = _origin(batch)
             if is_bad:
+                features = without_origin(batch)
                 cause = debug_nans.find_cause(
-                    self._objective, _without_origin(batch), self._seed(step, 0)
+                    self._objective, features, self._seed(step, 0), self._gradients_of
                 )
 
         sums, counts, scalars = (
@@ -174,7 +130,7 @@ class StepRunner:
         The batch is split over the replicas if its size is a multiple of the number of
         replicas.
         """
-        return self._evaluate(_without_origin(batch))
+        return self._evaluate(without_origin(batch))
 
     def _loop_over_steps(
         self, iterator: Any, step: Any, steps: Any, bad: Any, start: Any, parts: int
@@ -245,7 +201,7 @@ class StepRunner:
         )
         return self._run_on_replicas(
             functools.partial(self._replica_step, parts=parts),
-            _without_origin(batch),
+            without_origin(batch),
             step,
             tf.cast(elapsed, tf.float32),
         )
@@ -281,29 +237,18 @@ class StepRunner:
 
         # The update, if all gradients are finite.
         schedule_step = self._schedule_step(step, elapsed_secs, context)
-        rate = scheduled_rate(
-            schedule_step,
-            config.learning_rate,
-            num_train_steps=config.num_train_steps,
-            num_warmup_steps=config.num_warmup_steps,
-            decay=config.schedule,
-        )
-        is_bad = tf.logical_and(~finite, loss_scale <= MINIMUM_SCALE)
+        rate = learning_rate(schedule_step, config)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
-
-        # The reported means exclude skipped steps.
-        sums, counts = (
-            {name: tf.where(finite, value, 0.0) for name, value in values.items()}
-            for values in (sums, counts)
+        *results, is_bad = reported(
+            sums,
+            counts,
+            norm=norm,
+            loss_scale=loss_scale,
+            rate=rate,
+            schedule_step=schedule_step,
+            config=config,
         )
-        scalars = {
-            "learning_rate": rate,
-            "gradient_norm": tf.where(finite, norm, 0.0),
-            "skipped_steps": tf.cast(~finite, tf.float32),
-        }
-        if config.time_budget_secs:
-            scalars["time_budget_used"] = schedule_step / config.num_train_steps
-        return sums, counts, scalars, tf.cast(is_bad, tf.int64)
+        return *results, tf.cast(is_bad, tf.int64)
 
     def _schedule_step(self, step: Any, elapsed_secs: Any, context: Any) -> Any:
         """Returns the step, float32, that determines the learning rate.
@@ -356,17 +301,26 @@ class StepRunner:
         self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
     ) -> tuple[Tensors, ...]:
         """Returns sums, gradients, and the squared norms of sparse gradients."""
-        variables = self._objective.variables
         with tf.GradientTape() as tape:
             sums = self._objective.sums(batch, training=True, seed=seed)
             loss = self._objective.loss(sums, counts) * loss_scale
-        gradients = tape.gradient(
-            loss, {name: variable.value for name, variable in variables.items()}
-        )
-        gradients = {
-            name: value for name, value in gradients.items() if value is not None
-        }
+        gradients = self._existing_gradients(tape, loss)
         return sums, gradients, squares_of_rows(gradients)
+
+    def _existing_gradients(self, tape: Any, loss: Any) -> Tensors:
+        """Returns the gradients of the variables on which the loss depends."""
+        variables = self._objective.variables.items()
+        gradients = tape.gradient(
+            loss, {name: variable.value for name, variable in variables}
+        )
+        return {name: value for name, value in gradients.items() if value is not None}
+
+    def _gradients_of(self, batch: Tensors, seed: Any) -> Tensors:
+        """Computes the gradients of a batch eagerly."""
+        with tf.GradientTape() as tape:
+            sums = self._objective.sums(batch, training=True, seed=seed)
+            loss = self._objective.loss(sums, self._objective.counts(batch))
+        return to_dense(self._existing_gradients(tape, loss))
 
     def _apply_or_skip(
         self,
@@ -414,10 +368,6 @@ class StepRunner:
                 self._objective.counts(batch),
             )
         )
-
-
-def _without_origin(batch: Tensors) -> Tensors:
-    return {name: value for name, value in batch.items() if name != ORIGIN}
 
 
 def _origin(batch: Tensors) -> Any:

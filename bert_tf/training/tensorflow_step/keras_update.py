@@ -1,4 +1,4 @@
-"""The update of `AdamWeightDecay` on TensorFlow, on any number of replicas.
+"""The update of `AdamWeightDecay`, on any number of replicas.
 
 It calls functions of the training engine, in a replica context.
 """
@@ -9,13 +9,14 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.errors import InputError
-from bert_tf.training.step.gradient_clipping import (
+from bert_tf.training.step.update_rules import Update
+from bert_tf.training.tensorflow_step.gradient_clipping import (
     clip_gradients,
     squares_of_rows,
     sum_over_replicas,
 )
-from bert_tf.training.step.optimizer import update_on_each_device
-from bert_tf.training.step.update_rules import Update, adam_weight_decay
+from bert_tf.training.tensorflow_step.optimizer import update_on_each_device
+from bert_tf.training.tensorflow_step.update_rules import assign_adam_weight_decay
 
 
 def check_build() -> None:
@@ -69,7 +70,7 @@ def update_weights(
         ):
             moments = {"adam_m": m.value, "adam_v": v.value}
             change = Update(moments, gradient, rate, decay, **options)
-            update_on_each_device(variable.value, adam_weight_decay, change)
+            update_on_each_device(variable.value, assign_adam_weight_decay, change)
 
     rate = tf.cast(tf.convert_to_tensor(learning_rate), tf.float32)
     context.merge_call(update, args=(list(clipped.values()), rate))

@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.training.step.objective import Tensors
+from bert_tf.training.step.step_result import clip_factor
 
 
 def squares_of_rows(gradients: Tensors) -> Tensors:
@@ -67,8 +68,7 @@ def clip_gradients(
     """
     dense = [gradient for name, gradient in gradients.items() if name not in squares]
     norm = tf.linalg.global_norm([*dense, *map(tf.sqrt, squares.values())]) / loss_scale
-    clipping = 1.0 if clip_norm is None else clip_norm / tf.maximum(norm, clip_norm)
-    factor = clipping / loss_scale
+    factor = clip_factor(norm, clip_norm, loss_scale)
 
     # A sparse gradient has fewer rows than the table: it is scaled before it is dense.
     scaled = {

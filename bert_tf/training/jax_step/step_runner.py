@@ -1,0 +1,335 @@
+"""`JaxStepRunner`: one compiled program for each shape of a batch."""
+
+import collections
+import logging
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from bert_tf.training.jax_step.gradients import value_and_gradients
+from bert_tf.training.jax_step.mesh import JaxDevices, local
+from bert_tf.training.jax_step.optimizer import JaxOptimizer
+from bert_tf.training.jax_step.stateless import to_arrays, values_of, with_weights
+from bert_tf.training.step import debug_nans
+from bert_tf.training.step.objective import (
+    ORIGIN,
+    Metrics,
+    Objective,
+    Tensors,
+    add_to_totals,
+    combine,
+)
+from bert_tf.training.step.step_result import (
+    MAX_BAD_STEPS,
+    StepResult,
+    check_batch_size,
+    clip_factor,
+    learning_rate,
+    reported,
+    without_origin,
+)
+from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
+
+_LOGGER = logging.getLogger(__name__)
+# Steps that are computed while the loop prepares the next one.
+_STEPS_IN_FLIGHT = 1
+
+
+class _Totals:
+    """Adds the results of steps, in float64, up to the step that ends training."""
+
+    def __init__(self, bad_in_a_row: int) -> None:
+        self.bad_in_a_row = bad_in_a_row
+        self._steps = 0
+        self._totals: tuple[Metrics, Metrics, Metrics] = {}, {}, {}
+        self._bad_origin: np.ndarray = np.zeros([0, 2], np.int64)
+
+    def add(self, results: Any, origin: np.ndarray | None) -> None:
+        """Adds what `reported` returned for a step; waits until the step is computed."""
+        # The step before may have ended training while this step was computed.
+        if self.bad_in_a_row >= MAX_BAD_STEPS:
+            return
+        *values, is_bad = jax.device_get(results)
+        sums, counts, scalars = self._totals
+        add_to_totals(sums, values[0])
+        add_to_totals(counts, values[1])
+        scalars |= combine(
+            scalars, {name: float(values[2][name]) for name in values[2]}
+        )
+
+        self._steps += 1
+        self.bad_in_a_row = (self.bad_in_a_row + 1) * bool(is_bad)
+        if is_bad and origin is not None:
+            self._bad_origin = origin
+
+    def result(self, cause: str) -> StepResult:
+        """Returns the result of all steps."""
+        return StepResult(
+            self._steps,
+            *self._totals,
+            bad_in_a_row=self.bad_in_a_row,
+            bad_origin=self._bad_origin,
+            cause=cause,
+        )
+
+
+class JaxStepRunner:
+    """Runs training and evaluation steps of an objective on all devices of a run.
+
+    The result does not depend on the number of devices, dropout included, because JAX
+    draws the masks for the global batch.
+
+    Raises:
+        InputError: The batch does not divide evenly among devices and accumulation
+            steps.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        config: TrainingConfig,
+        runtime: RuntimeConfig,
+        devices: JaxDevices,
+    ) -> None:
+        check_batch_size(config, runtime, devices.replicas)
+        self._objective = objective
+        self._config = config
+        self._runtime = runtime
+        self._devices = devices
+        depths = objective.depths if config.layer_decay != 1 else None
+        self.optimizer = JaxOptimizer(objective.variables, config, depths)
+
+        # The arrays on all devices that the variables and slots had after the last
+        # step, and this process's copies of them.
+        self._state: Any = None
+        self._copies: Any = None
+        self._train = jax.jit(self._step, donate_argnums=0)
+        self._evaluate = jax.jit(self._sums_and_counts)
+
+    def train(
+        self,
+        iterator: Any,
+        step: int,
+        steps: int,
+        bad_in_a_row: int = 0,
+        elapsed_secs: float = 0.0,
+        parts: int = 1,
+    ) -> StepResult:
+        """Runs `steps` steps; the arguments are those of `TensorFlowStepRunner.train`."""
+        start = time.monotonic() - elapsed_secs
+        state = self._global_state()
+        totals = _Totals(bad_in_a_row)
+        running: collections.deque[Any] = collections.deque()
+        cause = ""
+        is_last = False
+        for number in range(step, step + steps):
+            if is_last or totals.bad_in_a_row >= MAX_BAD_STEPS:
+                break
+            # The clock is read before a batch, so no batch is read in vain.
+            schedule_step = self._schedule_step(number, start)
+            is_last = schedule_step >= self._config.num_train_steps and bool(
+                self._config.time_budget_secs
+            )
+            batch = to_arrays(next(iterator))
+            features = self._divided(without_origin(batch), parts)
+            with self._devices.tracing():
+                state, results = self._train(
+                    state, features, np.int32(number), np.float32(schedule_step)
+                )
+            running.append((results, batch.get(ORIGIN)))
+
+            if self._runtime.debug_nans:
+                self._store(state)
+                totals.add(*running.popleft())
+                if totals.bad_in_a_row:
+                    cause = self._cause(without_origin(batch), number)
+            elif len(running) > _STEPS_IN_FLIGHT:
+                totals.add(*running.popleft())
+
+        for each in running:
+            totals.add(*each)
+        self._store(state)
+        return totals.result(cause)
+
+    def evaluate(self, batch: Tensors) -> tuple[Tensors, Tensors]:
+        """Runs the model on one batch without dropout, and returns sums and counts.
+
+        The batch is divided among the devices if its size is a multiple of their
+        number; else each device computes all of it.
+        """
+        arrays = to_arrays(without_origin(batch))
+        size = len(next(iter(arrays.values())))
+        if size % self._devices.replicas:
+            rows = {name: value[None] for name, value in arrays.items()}
+            features = self._devices.replicated(rows)
+        else:
+            features = self._divided(arrays, parts=1, steps=1)
+        weights, _ = self._global_state()
+        return jax.device_get(self._evaluate(weights, features))
+
+    def _divided(self, batch: Tensors, parts: int, steps: int = 0) -> Tensors:
+        """Returns a batch, [N, B / N, ...] for N accumulation steps, on all devices.
+
+        Accumulation step n gets the rows n, n + N, n + 2 N and so on: these are the
+        same rows if each of several processes has only its part of the batch.
+        """
+        steps = steps or self._runtime.gradient_accumulation_steps
+        devices = self._devices
+        features = {}
+        for name, rows in batch.items():
+            by_step = np.stack([rows[number::steps] for number in range(steps)])
+            if parts < devices.count:  # each process has the whole batch
+                by_step = np.split(by_step, devices.count, axis=1)[devices.index]
+            features[name] = by_step
+        return devices.divided(features)
+
+    def _schedule_step(self, step: int, start: float) -> float:
+        """Returns the step that determines the learning rate; equal in all processes."""
+        budget = self._config.time_budget_secs
+        if not budget:
+            return step
+        (total,) = self._devices.sum([time.monotonic() - start])
+        used = min(total / self._devices.count / budget, 1.0)
+        return used * self._config.num_train_steps
+
+    def _global_state(self) -> Any:
+        """Returns weights and slots as arrays on all devices.
+
+        They are copied if the variables or slots have changed since the last step.
+        """
+        copies = values_of(self._objective.variables), dict(self.optimizer.slots)
+        leaves = jax.tree.leaves(copies)
+        known = jax.tree.leaves(self._copies)
+        if len(leaves) != len(known) or any(
+            new is not old for new, old in zip(leaves, known, strict=True)
+        ):
+            # A step reuses the memory of its state, but the variables keep theirs.
+            self._state = self._devices.replicated(jax.tree.map(np.array, copies))
+            self._store(self._state)
+        return self._state
+
+    def _store(self, state: Any) -> None:
+        """Assigns weights and slots to the variables and the optimizer."""
+        self._state = state
+        weights, slots = jax.tree.map(local, state)
+        for name, variable in self._objective.variables.items():
+            variable.assign(weights[name])
+        self.optimizer.slots = slots
+        self._copies = values_of(self._objective.variables), dict(slots)
+
+    def _step(
+        self, state: Any, batch: Tensors, step: Any, schedule_step: Any
+    ) -> tuple[Any, Any]:
+        """Computes one step; returns the next state, and what `reported` returns."""
+        largest = max(batch.values(), key=lambda values: values.size)
+        shape = " x ".join(map(str, _merge_steps(largest).shape))
+        _LOGGER.info("compiling a step for batches of %s", shape)
+        weights, slots = state
+        config = self._config
+        loss_scale = slots.get("loss_scale", jnp.float32(1.0))
+
+        # The numerators and gradients of all parts of the batch, divided by the
+        # denominators of the whole batch.
+        counts = self._objective.counts(
+            {name: _merge_steps(value) for name, value in batch.items()}
+        )
+        seed = jax.random.fold_in(_key(config.seed), step)
+        sums, gradients, squares = self._accumulate_gradients(
+            weights, batch, counts, seed, loss_scale
+        )
+
+        # Clip them, and update the weights if all gradients are finite.
+        total = sum(
+            squares[name] if name in squares else jnp.sum(jnp.square(gradient))
+            for name, gradient in gradients.items()
+        )
+        norm = jnp.sqrt(total) / loss_scale
+        factor = clip_factor(norm, config.clip_norm, loss_scale)
+        rate = learning_rate(schedule_step, config)
+        state = self.optimizer.updated(
+            weights,
+            slots,
+            {name: gradient * factor for name, gradient in gradients.items()},
+            rate,
+            jnp.isfinite(norm),
+        )
+        return state, reported(
+            sums,
+            counts,
+            norm=norm,
+            loss_scale=loss_scale,
+            rate=rate,
+            schedule_step=schedule_step,
+            config=config,
+        )
+
+    def _accumulate_gradients(
+        self, weights: Tensors, batch: Tensors, counts: Tensors, seed: Any, scale: Any
+    ) -> tuple[Tensors, Tensors, Tensors]:
+        """Returns sums, gradients and squared norms, added over the accumulation steps."""
+        trainable = {
+            name: weights[name]
+            for name, variable in self._objective.variables.items()
+            if variable.trainable
+        }
+
+        def of_part(part: Tensors, part_seed: Any) -> Any:
+            def loss(trained: Tensors) -> tuple[Any, Any]:
+                sums = with_weights(self._objective.sums, self._objective.variables)(
+                    {**weights, **trained}, part, True, part_seed
+                )
+                return self._objective.loss(sums, counts) * scale, sums
+
+            return value_and_gradients(loss, trainable)
+
+        steps = self._runtime.gradient_accumulation_steps
+        parts = [{name: value[0] for name, value in batch.items()}]
+        if steps == 1:
+            return of_part(parts[0], seed)
+
+        def add_part(totals: Any, indexed: Any) -> tuple[Any, None]:
+            index, part = indexed
+            results = of_part(part, jax.random.fold_in(seed, index))
+            return jax.tree.map(jnp.add, totals, results), None
+
+        # One part at a time is in memory.
+        zeros = jax.tree.map(
+            lambda each: jnp.zeros(each.shape, each.dtype),
+            jax.eval_shape(of_part, parts[0], seed),
+        )
+        totals, _ = jax.lax.scan(add_part, zeros, (jnp.arange(steps), dict(batch)))
+        return totals
+
+    def _sums_and_counts(self, weights: Tensors, batch: Tensors) -> tuple[Any, Any]:
+        rows = {name: _merge_steps(value) for name, value in batch.items()}
+        sums = with_weights(self._objective.sums, self._objective.variables)
+        return sums(weights, rows, False), self._objective.counts(rows)
+
+    def _cause(self, batch: Tensors, step: int) -> str:
+        """Recomputes a batch of this process, and describes the first non-finite value."""
+
+        def gradients_of(batch: Tensors, seed: Any) -> Tensors:
+            counts = self._objective.counts(batch)
+
+            def loss(weights: Tensors) -> Any:
+                sums = with_weights(self._objective.sums, self._objective.variables)
+                values = sums(weights, batch, True, seed)
+                return self._objective.loss(values, counts)
+
+            return jax.grad(loss)(values_of(self._objective.variables))
+
+        seed = jax.random.fold_in(_key(self._config.seed), step)
+        return debug_nans.find_cause(self._objective, batch, seed, gradients_of)
+
+
+def _key(seed: int) -> Any:
+    """Returns the key of a seed: uint32 [2]."""
+    return jnp.array([seed >> 32 & 0xFFFFFFFF, seed & 0xFFFFFFFF], jnp.uint32)
+
+
+def _merge_steps(values: Any) -> Any:
+    """Reshapes [N, B / N, ...] to [B, ...]."""
+    return jnp.reshape(values, (-1, *values.shape[2:]))

@@ -20,8 +20,6 @@ from absl import app, flags
 FLAGS = flags.FLAGS
 flags.DEFINE_string("system", "", "Internal: the system that a process runs.")
 flags.DEFINE_enum("shape", "small", list(training.SHAPES), "Size and batch.")
-flags.DEFINE_integer("steps", 5, "Steps in a turn.")
-flags.DEFINE_integer("turns", 5, "Turns after the first one.")
 SYSTEMS = {
     "engine, TensorFlow": "tensorflow",
     "engine, JAX": "jax",

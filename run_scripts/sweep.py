@@ -75,7 +75,7 @@ def main(command: list[str]) -> None:
 
 def _report(plan: Plan, store: SweepStore, failed: Mapping[PlannedRun, str]) -> None:
     """Writes and prints the results; exits with code 1 if a run failed."""
-    startup.import_backend(None)  # children use the same backend
+    startup.import_tensorflow()
     finished = store.results()
     table = results.make_cells(plan.cells(), finished, failed)
     files.write_text(store.path(CSV), results.as_csv(table))

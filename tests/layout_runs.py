@@ -29,7 +29,11 @@ def start(specs):
         [{**RUN, **spec, "folder": str(spec["folder"])} for spec in specs]
     )
     done = subprocess.run(
-        [sys.executable, __file__, text], check=True, text=True, stdout=subprocess.PIPE
+        [sys.executable, __file__, text],
+        check=True,
+        env={**os.environ, "KERAS_BACKEND": "tensorflow"},
+        text=True,
+        stdout=subprocess.PIPE,
     )
     return json.loads(done.stdout.splitlines()[-1])
 

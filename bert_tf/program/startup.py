@@ -103,7 +103,9 @@ def import_backend(name: str | None) -> None:
             "JAX 0.10 needs Python 3.11 or newer."
         )
     import_tensorflow(selected == "tensorflow", selected)
-    backend.hide_accelerators()
+    if selected != "tensorflow":
+        importlib.import_module("tensorflow")
+        backend.hide_accelerators()
 
 
 def import_tensorflow(

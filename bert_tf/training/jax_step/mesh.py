@@ -25,21 +25,23 @@ class JaxDevices(Devices):
 
     Weights have a copy on each device; the rows of a batch are divided among the
     devices. `distribution_strategy` selects the devices: the first one of this process
-    (one_device), all of this machine (mirrored, tpu), or all of several processes
-    (multi_worker_mirrored; tpu if the machine is part of a pod).
+    (one_device), all of this process (mirrored, tpu), or all of several processes
+    (multi_worker_mirrored).
     """
 
     def __init__(self, runtime: RuntimeConfig) -> None:
         if runtime.deterministic:
             # XLA reads this variable when it lists the devices.
-            flags = os.environ.get("XLA_FLAGS", "")
-            os.environ["XLA_FLAGS"] = f"{flags} {_DETERMINISTIC}".strip()
+            flags = os.environ.get("XLA_FLAGS", "").split()
+            if _DETERMINISTIC not in flags:
+                os.environ["XLA_FLAGS"] = " ".join([*flags, _DETERMINISTIC])
         kind = runtime.distribution_strategy
-        if kind == "multi_worker_mirrored":
+        is_divided = kind == "multi_worker_mirrored"
+        if is_divided:
             _connect(runtime)
 
         try:
-            devices = jax.devices()
+            devices = jax.devices() if is_divided else jax.local_devices()
         except RuntimeError as error:
             reason = str(error).split("\n")[0]
             raise InputError(f"JAX cannot use its devices: {reason}.") from error
@@ -59,9 +61,11 @@ class JaxDevices(Devices):
         devices = devices[:limit]
 
         self.mesh = Mesh(np.array(devices), (_AXIS,))
+        self.one_copy_each = NamedSharding(self.mesh, PartitionSpec())
         self.replicas = len(devices)
-        self.index = jax.process_index()
-        self.count = jax.process_count()
+        if is_divided:
+            self.index = jax.process_index()
+            self.count = jax.process_count()
         self.kind = f"jax, {self.replicas} x {platform}"
         if self.count > 1:
             self.connection_errors = (jax.errors.JaxRuntimeError,)
@@ -79,8 +83,9 @@ class JaxDevices(Devices):
 
     def replicated(self, values: Any) -> Any:
         """Returns arrays of equal values in all processes as arrays on all devices."""
-        sharding = NamedSharding(self.mesh, PartitionSpec())
-        return jax.tree.map(lambda value: self._place(sharding, value), values)
+        return jax.tree.map(
+            lambda value: self._place(self.one_copy_each, value), values
+        )
 
     def divided(self, values: Any) -> Any:
         """Returns this process's rows as arrays whose rows are divided among all devices.

@@ -1,7 +1,6 @@
 """`JaxStepRunner`: one compiled program for each shape of a batch."""
 
 import collections
-import logging
 import time
 from typing import Any
 
@@ -12,7 +11,12 @@ import numpy as np
 from bert_tf.training.jax_step.gradients import value_and_gradients
 from bert_tf.training.jax_step.mesh import JaxDevices, local
 from bert_tf.training.jax_step.optimizer import JaxOptimizer
-from bert_tf.training.jax_step.stateless import to_arrays, values_of, with_weights
+from bert_tf.training.jax_step.stateless import (
+    to_arrays,
+    tracing,
+    values_of,
+    with_weights,
+)
 from bert_tf.training.step import debug_nans
 from bert_tf.training.step.objective import (
     ORIGIN,
@@ -33,7 +37,6 @@ from bert_tf.training.step.step_result import (
 )
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
-_LOGGER = logging.getLogger(__name__)
 # Steps that are computed while the loop prepares the next one.
 _STEPS_IN_FLIGHT = 1
 
@@ -47,8 +50,11 @@ class _Totals:
         self._totals: tuple[Metrics, Metrics, Metrics] = {}, {}, {}
         self._bad_origin: np.ndarray = np.zeros([0, 2], np.int64)
 
-    def add(self, results: Any, origin: np.ndarray | None) -> None:
-        """Adds what `reported` returned for a step; waits until the step is computed."""
+    def add(self, results: Any, used: float | None, origin: np.ndarray | None) -> None:
+        """Adds what `reported` returned for a step; waits until the step is computed.
+
+        `used` is the used share of the time budget, if there is one.
+        """
         # The step before may have ended training while this step was computed.
         if self.bad_in_a_row >= MAX_BAD_STEPS:
             return
@@ -59,6 +65,8 @@ class _Totals:
         scalars |= combine(
             scalars, {name: float(values[2][name]) for name in values[2]}
         )
+        if used is not None:  # a compiled division may not give exactly 1
+            scalars["time_budget_used"] = used
 
         self._steps += 1
         self.bad_in_a_row = (self.bad_in_a_row + 1) * bool(is_bad)
@@ -99,14 +107,17 @@ class JaxStepRunner:
         self._config = config
         self._runtime = runtime
         self._devices = devices
+        self._num_steps = config.num_train_steps
         depths = objective.depths if config.layer_decay != 1 else None
         self.optimizer = JaxOptimizer(objective.variables, config, depths)
 
-        # The arrays on all devices that the variables and slots had after the last
-        # step, and this process's copies of them.
-        self._state: Any = None
-        self._copies: Any = None
-        self._train = jax.jit(self._step, donate_argnums=0)
+        # The weights and slots after the last step on all devices, and this process's
+        # copies of them, which the variables and the optimizer have.
+        self._state: list[Any] = [None, None]
+        self._copies: list[Any] = [None, None]
+        self._train = jax.jit(
+            self._step, donate_argnums=0, out_shardings=(devices.one_copy_each, None)
+        )
         self._evaluate = jax.jit(self._sums_and_counts)
 
     def train(
@@ -120,38 +131,36 @@ class JaxStepRunner:
     ) -> StepResult:
         """Runs `steps` steps; the arguments are those of `TensorFlowStepRunner.train`."""
         start = time.monotonic() - elapsed_secs
-        state = self._global_state()
+        state = self._on_devices(0), self._on_devices(1)
         totals = _Totals(bad_in_a_row)
         running: collections.deque[Any] = collections.deque()
+        in_flight = 0 if self._runtime.debug_nans else _STEPS_IN_FLIGHT
         cause = ""
-        is_last = False
-        for number in range(step, step + steps):
-            if is_last or totals.bad_in_a_row >= MAX_BAD_STEPS:
-                break
-            # The clock is read before a batch, so no batch is read in vain.
-            schedule_step = self._schedule_step(number, start)
-            is_last = schedule_step >= self._config.num_train_steps and bool(
-                self._config.time_budget_secs
-            )
-            batch = to_arrays(next(iterator))
-            features = self._divided(without_origin(batch), parts)
-            with self._devices.tracing():
-                state, results = self._train(
-                    state, features, np.int32(number), np.float32(schedule_step)
-                )
-            running.append((results, batch.get(ORIGIN)))
+        try:
+            for number in range(step, step + steps):
+                # The clock is read before a batch, so no batch is read in vain.
+                used = self._used_share(start)
+                schedule_step = number if used is None else used * self._num_steps
+                batch = to_arrays(next(iterator))
+                features = self._divided(without_origin(batch), parts)
+                with self._devices.tracing():
+                    state, results = self._train(
+                        state, features, np.int32(number), np.float32(schedule_step)
+                    )
+                running.append((results, used, batch.get(ORIGIN)))
+                if len(running) > in_flight:
+                    totals.add(*running.popleft())
 
-            if self._runtime.debug_nans:
-                self._store(state)
-                totals.add(*running.popleft())
-                if totals.bad_in_a_row:
+                if self._runtime.debug_nans and totals.bad_in_a_row:
+                    self._store(state)
                     cause = self._cause(without_origin(batch), number)
-            elif len(running) > _STEPS_IN_FLIGHT:
-                totals.add(*running.popleft())
-
-        for each in running:
-            totals.add(*each)
-        self._store(state)
+                if cause or used == 1.0 or totals.bad_in_a_row >= MAX_BAD_STEPS:
+                    break
+            for each in running:
+                totals.add(*each)
+        finally:
+            # A step reuses the memory of the state before it.
+            self._store(state)
         return totals.result(cause)
 
     def evaluate(self, batch: Tensors) -> tuple[Tensors, Tensors]:
@@ -167,8 +176,7 @@ class JaxStepRunner:
             features = self._devices.replicated(rows)
         else:
             features = self._divided(arrays, parts=1, steps=1)
-        weights, _ = self._global_state()
-        return jax.device_get(self._evaluate(weights, features))
+        return jax.device_get(self._evaluate(self._on_devices(0), features))
 
     def _divided(self, batch: Tensors, parts: int, steps: int = 0) -> Tensors:
         """Returns a batch, [N, B / N, ...] for N accumulation steps, on all devices.
@@ -186,60 +194,56 @@ class JaxStepRunner:
             features[name] = by_step
         return devices.divided(features)
 
-    def _schedule_step(self, step: int, start: float) -> float:
-        """Returns the step that determines the learning rate; equal in all processes."""
+    def _used_share(self, start: float) -> float | None:
+        """Returns the used share of the time budget, equal in all processes; None without one."""
         budget = self._config.time_budget_secs
         if not budget:
-            return step
+            return None
         (total,) = self._devices.sum([time.monotonic() - start])
-        used = min(total / self._devices.count / budget, 1.0)
-        return used * self._config.num_train_steps
+        return min(total / self._devices.count / budget, 1.0)
 
-    def _global_state(self) -> Any:
-        """Returns weights and slots as arrays on all devices.
+    def _on_devices(self, index: int) -> Any:
+        """Returns the weights (0) or the slots (1) as arrays on all devices.
 
-        They are copied if the variables or slots have changed since the last step.
+        They are copied if they have changed since the last step.
         """
-        copies = values_of(self._objective.variables), dict(self.optimizer.slots)
-        leaves = jax.tree.leaves(copies)
-        known = jax.tree.leaves(self._copies)
-        if len(leaves) != len(known) or any(
-            new is not old for new, old in zip(leaves, known, strict=True)
+        present = (values_of(self._objective.variables), dict(self.optimizer.slots))
+        known = self._copies[index]
+        if known is None or any(
+            known.get(name) is not value for name, value in present[index].items()
         ):
             # A step reuses the memory of its state, but the variables keep theirs.
-            self._state = self._devices.replicated(jax.tree.map(np.array, copies))
-            self._store(self._state)
-        return self._state
+            arrays = jax.tree.map(np.array, present[index])
+            self._state[index] = self._devices.replicated(arrays)
+            self._copies[index] = present[index]
+        return self._state[index]
 
     def _store(self, state: Any) -> None:
         """Assigns weights and slots to the variables and the optimizer."""
-        self._state = state
         weights, slots = jax.tree.map(local, state)
         for name, variable in self._objective.variables.items():
             variable.assign(weights[name])
         self.optimizer.slots = slots
-        self._copies = values_of(self._objective.variables), dict(slots)
+        self._state = list(state)
+        self._copies = [values_of(self._objective.variables), dict(slots)]
 
     def _step(
         self, state: Any, batch: Tensors, step: Any, schedule_step: Any
     ) -> tuple[Any, Any]:
         """Computes one step; returns the next state, and what `reported` returns."""
-        largest = max(batch.values(), key=lambda values: values.size)
-        shape = " x ".join(map(str, _merge_steps(largest).shape))
-        _LOGGER.info("compiling a step for batches of %s", shape)
         weights, slots = state
         config = self._config
         loss_scale = slots.get("loss_scale", jnp.float32(1.0))
 
         # The numerators and gradients of all parts of the batch, divided by the
         # denominators of the whole batch.
-        counts = self._objective.counts(
-            {name: _merge_steps(value) for name, value in batch.items()}
-        )
-        seed = jax.random.fold_in(_key(config.seed), step)
-        sums, gradients, squares = self._accumulate_gradients(
-            weights, batch, counts, seed, loss_scale
-        )
+        rows = {name: _merge_steps(value) for name, value in batch.items()}
+        with tracing(self._objective, rows, "a step"):
+            counts = self._objective.counts(rows)
+            seed = jax.random.fold_in(_key(config.seed), step)
+            sums, gradients, squares = self._accumulate_gradients(
+                weights, batch, counts, seed, loss_scale
+            )
 
         # Clip them, and update the weights if all gradients are finite.
         total = sum(
@@ -306,7 +310,8 @@ class JaxStepRunner:
     def _sums_and_counts(self, weights: Tensors, batch: Tensors) -> tuple[Any, Any]:
         rows = {name: _merge_steps(value) for name, value in batch.items()}
         sums = with_weights(self._objective.sums, self._objective.variables)
-        return sums(weights, rows, False), self._objective.counts(rows)
+        with tracing(self._objective, rows, "an evaluation"):
+            return sums(weights, rows, False), self._objective.counts(rows)
 
     def _cause(self, batch: Tensors, step: int) -> str:
         """Recomputes a batch of this process, and describes the first non-finite value."""

@@ -72,6 +72,8 @@ class FailureMessages:
             ) from error
 
         except self.connection_errors as error:
+            if "RESOURCE_EXHAUSTED" in str(error):  # a device of JAX has no memory left
+                raise
             message = textwrap.shorten(
                 plain_message(error), _MAX_MESSAGE_LENGTH, placeholder=" ..."
             )

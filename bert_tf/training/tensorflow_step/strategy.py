@@ -120,6 +120,11 @@ class TensorFlowDevices(Devices):
     )
 
     def __init__(self, runtime: RuntimeConfig) -> None:
+        if runtime.num_processes:
+            raise InputError(
+                f"num_processes={runtime.num_processes} needs backend=jax. On "
+                "TensorFlow, set the environment variable TF_CONFIG on each machine."
+            )
         self.strategy = make_strategy(runtime)
         self.replicas = self.strategy.num_replicas_in_sync
         self.index = _worker_index(self.strategy)

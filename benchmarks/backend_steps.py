@@ -13,11 +13,11 @@ the model, but not the imports.
 
 import os
 import statistics
-import subprocess
 import sys
 import time
 
 import training
+import turns
 from absl import app, flags
 
 FLAGS = flags.FLAGS
@@ -91,30 +91,14 @@ def main(_):
 
     path = os.pathsep.join([FLAGS.keras_hub_path, os.environ.get("PYTHONPATH", "")])
     processes = {
-        system: subprocess.Popen(
-            [sys.executable, __file__, f"--system={system}"],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        system: turns.start([__file__, f"--system={system}"], PYTHONPATH=path)
         for system in ("bert-tf", "keras-hub")
     }
-
-    # One turn of each system after the other.
-    secs = {system: [] for system in processes}
-    for _ in range(1 + TURNS):
-        for system, process in processes.items():
-            process.stdin.write("go\n")
-            process.stdin.flush()
-            line = next(each for each in process.stdout if each.startswith("SECS"))
-            secs[system].append(float(line.split()[1]))
-    for system, (first, *others) in secs.items():
+    for system, (first, *others) in turns.take(processes, 1 + TURNS).items():
         step = statistics.median(others) / STEPS
         print(
             f"{system}: first fit {first:.1f} s, step {step * 1e3:.0f} ms", flush=True
         )
-        processes[system].stdin.close()
 
 
 if __name__ == "__main__":

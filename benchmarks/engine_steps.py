@@ -7,14 +7,12 @@ of its own. The processes run in turns; the others wait. Prints the first call, 
 traces and compiles, and the median of the steps.
 """
 
-import itertools
-import os
 import statistics
-import subprocess
 import sys
 import time
 
 import training
+import turns
 from absl import app, flags
 
 FLAGS = flags.FLAGS
@@ -25,31 +23,6 @@ SYSTEMS = {
     "engine, JAX": "jax",
     "fit, JAX": "jax",
 }
-
-
-def make_engine(batch):
-    """Returns a function that runs a number of steps of the engine."""
-    import tensorflow as tf
-
-    from bert_tf.modeling import BertPretrainer
-    from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-    from bert_tf.training.backend import make_devices, make_step_runner
-    from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
-
-    config = TrainingConfig(
-        num_train_steps=10**6,
-        num_warmup_steps=0,
-        global_batch_size=len(batch["input_ids"]),
-        learning_rate=training.RATE,
-    )
-    runtime = RuntimeConfig()
-    objective = PretrainingObjective(
-        BertPretrainer(training.config_of(FLAGS.shape), seed=0)
-    )
-    runner = make_step_runner(objective, config, runtime, make_devices(runtime))
-    batches = iter(tf.data.Dataset.from_tensors(batch).repeat().prefetch(2))
-    done = itertools.count(step=FLAGS.steps)
-    return lambda steps: runner.train(batches, next(done), steps)
 
 
 def make_fit(batch):
@@ -74,8 +47,10 @@ def work(system):
     import keras
 
     assert keras.backend.backend() == SYSTEMS[system]
-    make = make_fit if system.startswith("fit") else make_engine
-    run = make(training.batch_of(FLAGS.shape))
+    if system.startswith("fit"):
+        run = make_fit(training.batch_of(FLAGS.shape))
+    else:
+        run, _ = training.make_bert_tf(FLAGS.shape, "float32", compiled=False)
     for _ in sys.stdin:
         start = time.perf_counter()
         run(FLAGS.steps)
@@ -89,28 +64,14 @@ def main(_):
 
     options = [f"--{name}={FLAGS[name].value}" for name in ("shape", "steps", "turns")]
     processes = {
-        system: subprocess.Popen(
-            [sys.executable, __file__, f"--system={system}", *options],
-            env={**os.environ, "KERAS_BACKEND": backend},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        system: turns.start(
+            [__file__, f"--system={system}", *options], KERAS_BACKEND=backend
         )
         for system, backend in SYSTEMS.items()
     }
-
-    # One turn of each system after the other.
-    secs = {system: [] for system in processes}
-    for _ in range(1 + FLAGS.turns):
-        for system, process in processes.items():
-            process.stdin.write("go\n")
-            process.stdin.flush()
-            line = next(each for each in process.stdout if each.startswith("SECS"))
-            secs[system].append(float(line.split()[1]))
-    for system, (first, *others) in secs.items():
+    for system, (first, *others) in turns.take(processes, 1 + FLAGS.turns).items():
         step = statistics.median(others) / FLAGS.steps
         print(f"{system}: first {first:.1f} s, step {step * 1e3:.0f} ms", flush=True)
-        processes[system].stdin.close()
 
 
 if __name__ == "__main__":

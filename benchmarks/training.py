@@ -117,7 +117,7 @@ def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
 
     from bert_tf.modeling import BertPretrainer
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
-    from bert_tf.training.tensorflow_step.step_runner import TensorFlowStepRunner
+    from bert_tf.training.backend import make_devices, make_step_runner
     from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
 
     keras.config.set_dtype_policy(
@@ -128,9 +128,8 @@ def make_bert_tf(shape, precision, compiled, dropout=DROPOUT):
         learning_rate=RATE, precision=precision,
     )  # fmt: skip
     objective = PretrainingObjective(BertPretrainer(config_of(shape, dropout), seed=0))
-    runner = TensorFlowStepRunner(
-        objective, config, RuntimeConfig(jit_compile=compiled)
-    )
+    runtime = RuntimeConfig(jit_compile=compiled)
+    runner = make_step_runner(objective, config, runtime, make_devices(runtime))
     batches = iter(tf.data.Dataset.from_tensors(batch_of(shape)).repeat().prefetch(2))
     done = [0]
 

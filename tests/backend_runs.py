@@ -106,7 +106,6 @@ def kill_at(moment):
 def train(spec):
     """Executes a run in this process, and returns its trainer."""
     from bert_tf.config import BertConfig
-    from bert_tf.pretraining.batches import training_batches
     from bert_tf.training.callbacks import HeldOutData
     from bert_tf.training.lifecycle.run_folder import CheckpointMetadata, RunFolder
     from bert_tf.training.trainer import Trainer, TrainingData
@@ -154,11 +153,7 @@ def train(spec):
 
     data = TrainingData(batches(spec))
     if spec["records"]:
-        part = trainer.part_of_batch()
-        sizes = {"S": layout_runs.LENGTH, "P": layout_runs.PREDICTIONS}
-        sizes |= {"V": layout_runs.VOCABULARY, "T": 2}
-        divided = training_batches([spec["records"]], sizes, BATCH, 3, 50, part=part)
-        data = TrainingData(divided, is_part=part is not None)
+        data = layout_runs.data_of_records(spec["records"], trainer)
     trainer.train(data, HeldOutData({"eval": evaluation}))
     if trainer.is_chief:
         np.savez(f"{spec['folder']}/weights.npz", **weights_of(trainer.objective))

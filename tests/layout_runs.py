@@ -74,6 +74,17 @@ def batches():
     )
 
 
+def data_of_records(path, trainer):
+    """Returns this process's part of the batches of records."""
+    from bert_tf.pretraining.batches import training_batches
+    from bert_tf.training.trainer import TrainingData
+
+    part = trainer.part_of_batch()
+    sizes = {"S": LENGTH, "P": PREDICTIONS, "V": VOCABULARY, "T": 2}
+    divided = training_batches([path], sizes, BATCH, 3, 50, part=part)
+    return TrainingData(divided, is_part=part is not None)
+
+
 def train(spec, worker):
     """Executes one worker of a run in this process."""
     import signal
@@ -135,12 +146,7 @@ def train(spec, worker):
     evaluation = HeldOutData({"eval": held_out}) if spec["stop_at"] else None
     data = TrainingData(batches())
     if spec["records"]:
-        from bert_tf.pretraining.batches import training_batches
-
-        part = trainer.part_of_batch()
-        sizes = {"S": LENGTH, "P": PREDICTIONS, "V": VOCABULARY, "T": 2}
-        divided = training_batches([spec["records"]], sizes, BATCH, 3, 50, part=part)
-        data = TrainingData(divided, is_part=part is not None)
+        data = data_of_records(spec["records"], trainer)
     trainer.train(data, evaluation)
     final = {
         name: np.asarray(v.value) for name, v in trainer.objective.variables.items()

@@ -17,21 +17,17 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from playwright.sync_api import sync_playwright
 
 ROOT = pathlib.Path(__file__).parent.parent
-# The guide of each picture, its program and the row of the example on it.
-PICTURES = {
-    "demo_classification.png": ("README.md", "demo.py", 3),
-    "demo_tagging.png": ("docs/serving.md", "demo.py", 0),
-    "tensorboard.png": ("README.md", "tensorboard", 0),
-}
-_ADDRESSES = {
-    "demo.py": "http://127.0.0.1:7860",
-    "tensorboard": "http://127.0.0.1:6006",
+# The address of each program, and the words that start it.
+PROGRAMS = {
+    "demo.py": ("http://127.0.0.1:7860", [str(ROOT / "run_scripts/demo.py")]),
+    "tensorboard": ("http://127.0.0.1:6006", ["-m", "tensorboard.main"]),
 }
 _MILLIS = 8_000  # until a page shows everything
 
@@ -40,11 +36,8 @@ def command_above(guide: str, picture: str, program: str) -> list[str]:
     """Returns the last command with a program before a picture."""
     text, _, _ = (ROOT / guide).read_text("utf-8").partition(f"images/{picture})")
     lines = re.findall(rf"^.*\b{re.escape(program)} .*$", text, re.MULTILINE)
-    words = shlex.split(lines[-1])
-    options = [word for word in words if word.startswith("--")]
-    if program == "demo.py":
-        return [sys.executable, str(ROOT / "run_scripts/demo.py"), *options]
-    return [sys.executable, "-m", "tensorboard.main", *options]
+    options = [word for word in shlex.split(lines[-1]) if word.startswith("--")]
+    return [sys.executable, *PROGRAMS[program][1], *options]
 
 
 def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
@@ -61,7 +54,6 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
 
 def show_curves(page: Any) -> None:
     """Shows the curves of losses and accuracies on the page of TensorBoard."""
-    page.goto(f"{_ADDRESSES['tensorboard']}/#timeseries")
     page.get_by_role("button", name="Pin card").first.wait_for()
     page.wait_for_timeout(_MILLIS)
     page.get_by_role("button", name="Toggle settings side pane").click()
@@ -74,7 +66,6 @@ def show_curves(page: Any) -> None:
 
 def ask_model(page: Any, row: int) -> None:
     """Asks the model on the page of the demo for the example `row`."""
-    page.goto(_ADDRESSES["demo.py"])
     page.get_by_role("button", name="Predict").wait_for()
     page.locator("tbody tr:visible").nth(row).click()
     for name in ("Predict", "What matters"):
@@ -84,6 +75,14 @@ def ask_model(page: Any, row: int) -> None:
             page.wait_for_timeout(_MILLIS)
 
 
+# The guide of each picture, its program, and what makes the page ready.
+PICTURES: dict[str, tuple[str, str, Callable[[Any], None]]] = {
+    "demo_classification.png": ("README.md", "demo.py", partial(ask_model, row=3)),
+    "demo_tagging.png": ("docs/serving.md", "demo.py", partial(ask_model, row=0)),
+    "tensorboard.png": ("README.md", "tensorboard", show_curves),
+}
+
+
 def main(folder: str, names: Sequence[str]) -> None:
     """Makes the named pictures, by default all."""
     with sync_playwright() as started:
@@ -91,18 +90,17 @@ def main(folder: str, names: Sequence[str]) -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         for name in names or PICTURES:
-            guide, program, row = PICTURES[name]
+            guide, program, prepare = PICTURES[name]
+            address, _ = PROGRAMS[program]
             command = command_above(guide, name, program)
             with subprocess.Popen(command, cwd=folder) as process:
                 try:
-                    wait_for(_ADDRESSES[program], process)
+                    wait_for(address, process)
                     page = browser.new_page(viewport={"width": 1100, "height": 620})
-                    if program == "demo.py":
-                        ask_model(page, row)
-                    else:
-                        show_curves(page)
+                    page.goto(address)
+                    prepare(page)
                     path = ROOT / "docs/images" / name
-                    page.screenshot(path=path, full_page=program == "demo.py")
+                    page.screenshot(path=path, full_page=True)
                 finally:
                     process.terminate()
 

@@ -111,8 +111,11 @@ case "$*" in
 --all | --slow)
     check_code
     run_tests "$1"
-    if [ "$1" = --all ]; then ENGINE=(); fi
-    test_backend jax "$1" "${ENGINE[@]}"
+    if [ "$1" = --slow ]; then
+        test_backend jax --slow "${ENGINE[@]}"
+    else
+        test_backend jax --all
+    fi
     test_backend torch "$1"
     ;;
 *) run_tests "$@" ;;

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from bert_tf.training.step.objective import Tensors
 
@@ -101,9 +102,7 @@ def _next_sentence(label: int, shares: np.ndarray) -> str:
 
 
 def _softmax(logits: Any) -> np.ndarray:
-    logits = np.asarray(logits, np.float64)
-    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
+    return tf.nn.softmax(np.asarray(logits, np.float64)).numpy()
 
 
 def _escape(token: str) -> str:

@@ -62,10 +62,10 @@ for line in sys.stdin.buffer:
 """
 
 
-def set_environment(backend: str = "tensorflow") -> None:
+def set_environment(keras_backend: str = "tensorflow") -> None:
     """Sets the variables of TensorFlow and Keras for this process and its children.
 
-    Keras is Keras 3 and uses `backend`, unless Keras is imported already, such as in a
+    Keras is Keras 3 and uses `keras_backend`, unless Keras is imported already, such as in a
     notebook that creates records. TF_CPP_MIN_LOG_LEVEL=1 hides lines of later
     operations, such as the compilation by XLA. TF_ENABLE_ONEDNN_OPTS=1 switches oneDNN
     on: TensorFlow does so by itself only on processors with AVX512 or AMX instructions,
@@ -73,7 +73,7 @@ def set_environment(backend: str = "tensorflow") -> None:
     variables, its value is kept.
     """
     if "keras" not in sys.modules:
-        os.environ["KERAS_BACKEND"] = backend
+        os.environ["KERAS_BACKEND"] = keras_backend
         os.environ["TF_USE_LEGACY_KERAS"] = "0"
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
@@ -109,7 +109,7 @@ def import_backend(name: str | None) -> None:
 
 
 def import_tensorflow(
-    report_unused_gpus: bool = True, backend_of_keras: str = "tensorflow"
+    report_unused_gpus: bool = True, keras_backend: str = "tensorflow"
 ) -> None:
     """Imports TensorFlow without its start-up lines; called after the check of the flags.
 
@@ -121,7 +121,7 @@ def import_tensorflow(
     # TensorFlow needs a temporary folder when it is imported.
     temporary_folder().cleanup()
     # TensorFlow imports Keras, so the backend is selected first.
-    set_environment(backend_of_keras)
+    set_environment(keras_backend)
     if "tensorflow" in sys.modules or os.environ["TF_CPP_MIN_LOG_LEVEL"] == "0":
         return
     device_files = sorted(glob.glob("/dev/nvidia[0-9]*")) if report_unused_gpus else []

@@ -154,11 +154,11 @@ def length_step(objective: Any, max_seq_length: int) -> int:
     return 0
 
 
-def make_parser(table: record_format.Table, sizes: Sizes, length_step: int) -> ToBatch:
+def make_parser(table: record_format.Table, sizes: Sizes, multiple: int) -> ToBatch:
     """Returns a function that parses serialized records, for `tf.data.Dataset.map`.
 
     The function removes the padding that all sequences of a batch share, up to a
-    multiple of `length_step` positions; it removes none if `length_step` is 0.
+    multiple of `multiple` positions; it removes none if `multiple` is 0.
     """
     parse = record_format.parser(table, sizes)
     axes = {
@@ -170,14 +170,14 @@ def make_parser(table: record_format.Table, sizes: Sizes, length_step: int) -> T
     def parse_and_trim(serialized: Any) -> Batch:
         batch = parse(serialized)
         longest = tf.reduce_max(tf.reduce_sum(batch["input_mask"], axis=-1))
-        if length_step > 1:
-            longest = -(-longest // length_step) * length_step
+        if multiple > 1:
+            longest = -(-longest // multiple) * multiple
         return {
             name: _first_along(values, axes[name], longest) if name in axes else values
             for name, values in batch.items()
         }
 
-    return parse_and_trim if length_step else parse
+    return parse_and_trim if multiple else parse
 
 
 def compiled_forward(
@@ -189,9 +189,9 @@ def compiled_forward(
     lengths; on JAX, a program is compiled for each. `variables` are those of the model.
     """
     if keras.backend.backend() == "jax":
-        from bert_tf.training.jax_step.stateless import compiled_forward
+        from bert_tf.training.jax_step import stateless
 
-        return compiled_forward(function, variables)
+        return stateless.compiled_forward(function, variables)
     traced = _traced_once(function, load)
     return lambda batch: {name: value.numpy() for name, value in traced(batch).items()}
 

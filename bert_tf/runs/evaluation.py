@@ -27,8 +27,8 @@ class SplitEvaluator:
 
     def __init__(self, data: RunData, objective: Any) -> None:
         self.data = data
-        length_step = batches.length_step(objective, data.config.max_seq_length)
-        self.parse = batches.make_parser(data.task.table, data.sizes, length_step)
+        multiple = batches.length_step(objective, data.config.max_seq_length)
+        self.parse = batches.make_parser(data.task.table, data.sizes, multiple)
         self.sampled: dict[str, list[dict[str, Any]]] = {}
         self._objective = objective
         self._forwards: dict[bool, Any] = {}

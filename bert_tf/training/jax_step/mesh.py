@@ -1,9 +1,7 @@
 """`JaxDevices`: the devices of a run on JAX, and arrays on all of them."""
 
-import contextlib
-import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -15,7 +13,6 @@ from bert_tf.errors import InputError
 from bert_tf.training.devices import Devices
 from bert_tf.training.training_config import RuntimeConfig
 
-_LOGGER = logging.getLogger(__name__)
 _DETERMINISTIC = "--xla_gpu_deterministic_ops=true"
 _AXIS = "batch"
 
@@ -99,12 +96,6 @@ class JaxDevices(Devices):
         if self.count == 1:
             return jax.device_put(value, sharding)
         return jax.make_array_from_process_local_data(sharding, np.asarray(value))
-
-    @contextlib.contextmanager
-    def tracing(self) -> Iterator[None]:
-        """Makes random masks the same whatever the number of devices."""
-        with jax.threefry_partitionable(True):
-            yield
 
     def start_profile(self, folder: str) -> None:
         """Starts a profile for TensorBoard."""

@@ -65,7 +65,7 @@ class _Totals:
         scalars |= combine(
             scalars, {name: float(values[2][name]) for name in values[2]}
         )
-        if used is not None:  # a compiled division may not give exactly 1
+        if used is not None:
             scalars["time_budget_used"] = used
 
         self._steps += 1
@@ -82,6 +82,27 @@ class _Totals:
             bad_origin=self._bad_origin,
             cause=cause,
         )
+
+
+class _DeviceCopies:
+    """Arrays on all devices, and this process's copies of them after the last step."""
+
+    def __init__(self, devices: JaxDevices) -> None:
+        self._devices = devices
+        self._arrays: Tensors = {}
+        self._copies: Tensors = {}
+
+    def of(self, values: Tensors) -> Tensors:
+        """Returns arrays with these values, which are copied if they are not the known ones."""
+        if any(self._copies.get(name) is not values[name] for name in values):
+            # A step reuses the memory of its arrays, but `values` keep theirs.
+            arrays = self._devices.replicated(jax.tree.map(np.array, dict(values)))
+            self.keep(arrays, values)
+        return self._arrays
+
+    def keep(self, arrays: Tensors, copies: Tensors) -> None:
+        """Replaces the arrays and this process's copies of them."""
+        self._arrays, self._copies = arrays, dict(copies)
 
 
 class JaxStepRunner:
@@ -107,14 +128,11 @@ class JaxStepRunner:
         self._config = config
         self._runtime = runtime
         self._devices = devices
-        self._num_steps = config.num_train_steps
+        self._sums = with_weights(objective.sums, objective.variables)
         depths = objective.depths if config.layer_decay != 1 else None
         self.optimizer = JaxOptimizer(objective.variables, config, depths)
 
-        # The weights and slots after the last step on all devices, and this process's
-        # copies of them, which the variables and the optimizer have.
-        self._state: list[Any] = [None, None]
-        self._copies: list[Any] = [None, None]
+        self._weights, self._slots = _DeviceCopies(devices), _DeviceCopies(devices)
         self._train = jax.jit(
             self._step, donate_argnums=0, out_shardings=(devices.one_copy_each, None)
         )
@@ -131,7 +149,8 @@ class JaxStepRunner:
     ) -> StepResult:
         """Runs `steps` steps; the arguments are those of `TensorFlowStepRunner.train`."""
         start = time.monotonic() - elapsed_secs
-        state = self._on_devices(0), self._on_devices(1)
+        num_steps = self._config.num_train_steps
+        state = self._present_weights(), self._slots.of(self.optimizer.slots)
         totals = _Totals(bad_in_a_row)
         running: collections.deque[Any] = collections.deque()
         in_flight = 0 if self._runtime.debug_nans else _STEPS_IN_FLIGHT
@@ -140,10 +159,11 @@ class JaxStepRunner:
             for number in range(step, step + steps):
                 # The clock is read before a batch, so no batch is read in vain.
                 used = self._used_share(start)
-                schedule_step = number if used is None else used * self._num_steps
+                schedule_step = number if used is None else used * num_steps
                 batch = to_arrays(next(iterator))
                 features = self._divided(without_origin(batch), parts)
-                with self._devices.tracing():
+                # Random masks are the same whatever the number of devices.
+                with jax.threefry_partitionable(True):
                     state, results = self._train(
                         state, features, np.int32(number), np.float32(schedule_step)
                     )
@@ -176,7 +196,7 @@ class JaxStepRunner:
             features = self._devices.replicated(rows)
         else:
             features = self._divided(arrays, parts=1, steps=1)
-        return jax.device_get(self._evaluate(self._on_devices(0), features))
+        return jax.device_get(self._evaluate(self._present_weights(), features))
 
     def _divided(self, batch: Tensors, parts: int, steps: int = 0) -> Tensors:
         """Returns a batch, [N, B / N, ...] for N accumulation steps, on all devices.
@@ -202,21 +222,8 @@ class JaxStepRunner:
         (total,) = self._devices.sum([time.monotonic() - start])
         return min(total / self._devices.count / budget, 1.0)
 
-    def _on_devices(self, index: int) -> Any:
-        """Returns the weights (0) or the slots (1) as arrays on all devices.
-
-        They are copied if they have changed since the last step.
-        """
-        present = (values_of(self._objective.variables), dict(self.optimizer.slots))
-        known = self._copies[index]
-        if known is None or any(
-            known.get(name) is not value for name, value in present[index].items()
-        ):
-            # A step reuses the memory of its state, but the variables keep theirs.
-            arrays = jax.tree.map(np.array, present[index])
-            self._state[index] = self._devices.replicated(arrays)
-            self._copies[index] = present[index]
-        return self._state[index]
+    def _present_weights(self) -> Tensors:
+        return self._weights.of(values_of(self._objective.variables))
 
     def _store(self, state: Any) -> None:
         """Assigns weights and slots to the variables and the optimizer."""
@@ -224,8 +231,8 @@ class JaxStepRunner:
         for name, variable in self._objective.variables.items():
             variable.assign(weights[name])
         self.optimizer.slots = slots
-        self._state = list(state)
-        self._copies = [values_of(self._objective.variables), dict(slots)]
+        self._weights.keep(state[0], values_of(self._objective.variables))
+        self._slots.keep(state[1], slots)
 
     def _step(
         self, state: Any, batch: Tensors, step: Any, schedule_step: Any
@@ -260,15 +267,8 @@ class JaxStepRunner:
             rate,
             jnp.isfinite(norm),
         )
-        return state, reported(
-            sums,
-            counts,
-            norm=norm,
-            loss_scale=loss_scale,
-            rate=rate,
-            schedule_step=schedule_step,
-            config=config,
-        )
+        results = reported(sums, counts, norm=norm, loss_scale=loss_scale, rate=rate)
+        return state, results
 
     def _accumulate_gradients(
         self, weights: Tensors, batch: Tensors, counts: Tensors, seed: Any, scale: Any
@@ -282,17 +282,15 @@ class JaxStepRunner:
 
         def of_part(part: Tensors, part_seed: Any) -> Any:
             def loss(trained: Tensors) -> tuple[Any, Any]:
-                sums = with_weights(self._objective.sums, self._objective.variables)(
-                    {**weights, **trained}, part, True, part_seed
-                )
+                sums = self._sums({**weights, **trained}, part, True, part_seed)
                 return self._objective.loss(sums, counts) * scale, sums
 
             return value_and_gradients(loss, trainable)
 
         steps = self._runtime.gradient_accumulation_steps
-        parts = [{name: value[0] for name, value in batch.items()}]
+        first = {name: value[0] for name, value in batch.items()}
         if steps == 1:
-            return of_part(parts[0], seed)
+            return of_part(first, seed)
 
         def add_part(totals: Any, indexed: Any) -> tuple[Any, None]:
             index, part = indexed
@@ -302,16 +300,15 @@ class JaxStepRunner:
         # One part at a time is in memory.
         zeros = jax.tree.map(
             lambda each: jnp.zeros(each.shape, each.dtype),
-            jax.eval_shape(of_part, parts[0], seed),
+            jax.eval_shape(of_part, first, seed),
         )
         totals, _ = jax.lax.scan(add_part, zeros, (jnp.arange(steps), dict(batch)))
         return totals
 
     def _sums_and_counts(self, weights: Tensors, batch: Tensors) -> tuple[Any, Any]:
         rows = {name: _merge_steps(value) for name, value in batch.items()}
-        sums = with_weights(self._objective.sums, self._objective.variables)
         with tracing(self._objective, rows, "an evaluation"):
-            return sums(weights, rows, False), self._objective.counts(rows)
+            return self._sums(weights, rows, False), self._objective.counts(rows)
 
     def _cause(self, batch: Tensors, step: int) -> str:
         """Recomputes a batch of this process, and describes the first non-finite value."""
@@ -320,9 +317,8 @@ class JaxStepRunner:
             counts = self._objective.counts(batch)
 
             def loss(weights: Tensors) -> Any:
-                sums = with_weights(self._objective.sums, self._objective.variables)
-                values = sums(weights, batch, True, seed)
-                return self._objective.loss(values, counts)
+                sums = self._sums(weights, batch, True, seed)
+                return self._objective.loss(sums, counts)
 
             return jax.grad(loss)(values_of(self._objective.variables))
 

@@ -99,13 +99,12 @@ def reported(
     norm: Any,
     loss_scale: Any,
     rate: Any,
-    schedule_step: Any,
-    config: TrainingConfig,
-) -> tuple[Tensors, Tensors, Tensors, Any]:
+) -> tuple[Tensors, Tensors, dict[str, Any], Any]:
     """Returns what a step reports: sums, counts and scalars, and whether the step is bad.
 
     A step whose gradient `norm` is not finite is skipped: the reported means do not
-    contain it.
+    contain it. With a time budget, a runner adds its used share to the scalars, as
+    `time_budget_used`.
     """
     finite = ops.isfinite(norm)
     sums, counts = (
@@ -117,8 +116,6 @@ def reported(
         "gradient_norm": ops.where(finite, norm, 0.0),
         "skipped_steps": ops.cast(~finite, "float32"),
     }
-    if config.time_budget_secs:
-        scalars["time_budget_used"] = schedule_step / config.num_train_steps
     is_bad = ops.logical_and(~finite, loss_scale <= MINIMUM_SCALE)
     return sums, counts, scalars, is_bad
 

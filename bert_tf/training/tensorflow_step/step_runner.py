@@ -239,16 +239,12 @@ class TensorFlowStepRunner:
         schedule_step = self._schedule_step(step, elapsed_secs, context)
         rate = learning_rate(schedule_step, config)
         context.merge_call(self._apply_or_skip, args=(clipped, rate, finite))
-        *results, is_bad = reported(
-            sums,
-            counts,
-            norm=norm,
-            loss_scale=loss_scale,
-            rate=rate,
-            schedule_step=schedule_step,
-            config=config,
+        sums, counts, scalars, is_bad = reported(
+            sums, counts, norm=norm, loss_scale=loss_scale, rate=rate
         )
-        return *results, tf.cast(is_bad, tf.int64)
+        if config.time_budget_secs:
+            scalars["time_budget_used"] = schedule_step / config.num_train_steps
+        return sums, counts, scalars, tf.cast(is_bad, tf.int64)
 
     def _schedule_step(self, step: Any, elapsed_secs: Any, context: Any) -> Any:
         """Returns the step, float32, that determines the learning rate.

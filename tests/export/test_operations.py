@@ -148,7 +148,7 @@ def other_function(graph):
 
 
 def test_only_the_saver_may_call_its_functions(exported):
-    folder = exported("regression")
+    folder = exported("embedding")
 
     def saved(graph):
         return saver_function(graph, graph.saver_def.save_tensor_name)
@@ -163,7 +163,7 @@ def test_only_the_saver_may_call_its_functions(exported):
         node.bare_concrete_function.concrete_function_name = saved(graph)[1]
 
     def as_output(graph):
-        graph.signature_def["serving_default"].outputs["score"].name = (
+        graph.signature_def["serving_default"].outputs["embedding"].name = (
             saved(graph)[0].name + ":0"
         )
 
@@ -201,7 +201,7 @@ def test_signatures_have_only_dense_tensors(exported, part, encoding):
         else:
             tensor.composite_tensor.components.add(name=f"{save.name}:0")
 
-    (found,) = changed(exported("regression"), sparse)
+    (found,) = changed(exported("embedding"), sparse)
     assert found == "a sparse or composite tensor of the signature serving_default"
 
 
@@ -213,7 +213,7 @@ def test_the_function_that_restores_may_not_save(exported):
     def save_as_restore(graph):
         graph.saver_def.restore_op_name = graph.saver_def.save_tensor_name
 
-    folder = exported("regression")
+    folder = exported("embedding")
     assert changed(folder, save) == ["the operation SaveV2"]
     assert "the operation SaveV2" in changed(folder, save_as_restore)
 
@@ -221,7 +221,7 @@ def test_the_function_that_restores_may_not_save(exported):
 def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refused(
     exported,
 ):
-    folder = exported("regression")
+    folder = exported("embedding")
 
     def of_the_saver_with_the_name(name, graph):
         node, before = saver_function(graph, graph.saver_def.save_tensor_name)
@@ -253,7 +253,7 @@ def test_functions_with_the_name_of_an_operation_or_of_another_function_are_refu
 
 
 def test_unknown_functions_classes_and_resources_are_refused(exported):
-    folder = exported("regression")
+    folder = exported("embedding")
 
     def call(graph):
         node = graph.graph_def.node.add(name="call", op="PartitionedCall")

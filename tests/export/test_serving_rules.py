@@ -17,7 +17,7 @@ INIT = "__saved_model_init_op"  # of TensorFlow, for lookup tables; not for requ
 TEXTS = ["a b c", "", "Ž é [MASK] d", "h"]
 
 
-@pytest.fixture(scope="module", params=export_models.KINDS)
+@pytest.fixture(scope="module", params=export_models.with_tiers())
 def export(request, exported):
     """The kind, the folder, the signatures in saved_model.pb, and the loaded model."""
     folder = exported(request.param)

@@ -48,7 +48,7 @@ OUTPUTS = {
 IDS = ["input_ids", "input_mask", "segment_ids"]
 
 
-@pytest.fixture(scope="module", params=export_models.KINDS)
+@pytest.fixture(scope="module", params=export_models.with_tiers())
 def served(request, exported):
     """The kind, the model in memory, and the signatures of the SavedModel."""
     folder = exported(request.param)

@@ -18,13 +18,14 @@ TEXTS = [
     "b " * 5,
 ]
 CUTTING = ("classification", "pair", "multi_label", "regression", "choice")
+WITH_WINDOWS = ("span", "tagging")
 
 
 def reference_tokens(text):
     return len(Tokenizer(export_models.VOCABULARY, True).tokenize(text))
 
 
-@pytest.mark.parametrize("kind", CUTTING)
+@pytest.mark.parametrize("kind", export_models.with_tiers(CUTTING))
 def test_a_text_is_truncated_if_it_has_more_tokens(exported, kind):
     limited = predictor(exported(kind), batch_size=3)
     assert limited.max_seq_length == LENGTH
@@ -49,7 +50,7 @@ def test_special_tokens_in_a_text_are_one_token(exported):
     assert scorer("[MASK] " * 3)["truncated"] is False
 
 
-@pytest.mark.parametrize("kind", ["span", "tagging"])
+@pytest.mark.parametrize("kind", export_models.with_tiers(WITH_WINDOWS))
 def test_models_with_windows_truncate_nothing(exported, kind):
     reader = predictor(exported(kind))
     found = reader(*(["a " * 100] for _ in reader.names))

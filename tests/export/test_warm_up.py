@@ -10,7 +10,7 @@ from bert_tf.export import saved_model_writing
 from bert_tf.export.signature_requests import Request, serialized_example
 
 
-@pytest.mark.parametrize("kind", export_models.KINDS)
+@pytest.mark.parametrize("kind", export_models.with_tiers())
 def test_the_file_contains_a_valid_request_for_each_signature(exported, kind):
     log_pb2 = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
     folder = exported(kind)

@@ -1,7 +1,5 @@
 """The layers between encoder and output layer: BiLSTM, combined states, pooling."""
 
-import itertools
-
 import numpy as np
 import pytest
 from reference.bilstm import bilstm
@@ -93,15 +91,15 @@ def test_a_linear_classifier_takes_the_mean_over_the_tokens():
 @pytest.mark.parametrize(
     ("model_class", "kind", "feature_layers"),
     [
-        # Of these models, only one combines the tokens of a text.
-        *itertools.product(
-            (BertTagger, BertClassifier), ("linear",), (None, *FEATURE_LAYERS)
-        ),
-        *itertools.product(
-            (BertTagger, BertClassifier),
-            ("bilstm",),
-            (None, "concat_last_four", "weighted_sum_all"),
-        ),
+        *((BertTagger, "linear", name) for name in (None, *FEATURE_LAYERS)),
+        (BertTagger, "bilstm", None),
+        (BertTagger, "bilstm", "concat_last_four"),
+        # Of these models, only this one combines the tokens of a text.
+        (BertClassifier, "linear", None),
+        (BertClassifier, "linear", "concat_last_four"),
+        (BertClassifier, "linear", "weighted_sum_all"),
+        (BertClassifier, "bilstm", None),
+        (BertClassifier, "bilstm", "weighted_sum_all"),
         (BertSpanPredictor, "linear", None),
         (BertSpanPredictor, "bilstm", "weighted_sum_all"),
     ],

@@ -435,6 +435,7 @@ def test_export_has_int32_inputs_of_any_size(kind, tmp_path):
         assert_same(outputs, without_lists(model(part)))
 
 
+@pytest.mark.medium
 def test_export_after_a_call_and_with_a_given_signature(tmp_path):
     model, inputs = build("classifier"), inputs_for("classifier")
     model(inputs)

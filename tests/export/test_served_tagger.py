@@ -91,8 +91,8 @@ def python_tags(model, task, sentences, max_seq_length):
 @pytest.mark.parametrize(
     ("scheme", "max_seq_length"),
     [
-        ("iob2", 3),
         ("iobes", 7),
+        pytest.param("iob2", 3, marks=pytest.mark.medium),
         pytest.param("iob2", 7, marks=pytest.mark.medium),
         pytest.param("iobes", 3, marks=pytest.mark.medium),
     ],

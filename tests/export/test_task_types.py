@@ -154,7 +154,15 @@ HEADS = {
 }
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sequence_classification",
+        pytest.param("token_classification", marks=pytest.mark.medium),
+        "question_answering",
+        "multiple_choice",
+    ],
+)
 def test_a_fine_tuned_folder_of_hugging_face_is_served_for_its_head(
     tmp_path, caplog, name
 ):

@@ -134,6 +134,7 @@ def test_a_run_learns_and_predicts():
     assert "The head is that of" in further.err
 
 
+@pytest.mark.medium
 def test_tables_with_tabs_have_all_choices(test_data):
     cases = test_data / "data/public_cases"
     run_well(

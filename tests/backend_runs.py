@@ -63,7 +63,16 @@ def make_objective(spec, config, recompute, seed, dtype):
     arguments = {"recompute": recompute, "seed": seed, "dtype": dtype}
     if spec["task"] == "pretraining":
         return PretrainingObjective(BertPretrainer(config, **arguments))
-    return NerObjective(BertTagger(config, TAGS, 0.0, **arguments))
+    objective = NerObjective(BertTagger(config, TAGS, 0.0, **arguments))
+    if spec["task"] == "lora":
+        query = objective.model.bert.blocks[0].attention.query
+        query.kernel.assign(np.eye(MODEL["hidden_size"]))  # it is not saved
+        query.enable_lora(rank=2)
+        kernels = {"a": query.lora_kernel_a, "b": query.lora_kernel_b}
+        known = objective.variables.items()
+        others = {name: variable for name, variable in known if variable.trainable}
+        objective.variables = {**others, **kernels}
+    return objective
 
 
 def batches(spec):

@@ -73,9 +73,12 @@ def of_fine_tuning(
         num_tokens = split.records.index.num_tokens
         steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
         in_batches = [num_tokens[order.batch(step)] for step in steps]
-        padded = [-(-each.max() // multiple) * multiple for each in in_batches]
-        means = [each.mean() for each in in_batches] if multiple == 1 else padded
-        length = min(float(np.mean(means)), length)
+        if multiple == 1:  # without padding
+            lengths = np.array([each.mean() for each in in_batches])
+        else:
+            longest = np.array([each.max() for each in in_batches], np.int64)
+            lengths = -(-longest // multiple) * multiple
+        length = min(float(lengths.mean()), length)
 
     # A record has one sequence, or one for each choice.
     (shape,) = (feature.shape for feature in task.table if feature.name == "input_ids")

@@ -43,7 +43,7 @@ RUNS = {
                 "schedule": "cosine",
                 "num_train_steps": 15,
             },
-            "runtime": {"stop_at_step": 12},
+            "runtime": {"stop_at_step": 12, "deterministic": True},
         },
         1e-5,
     ),
@@ -63,6 +63,7 @@ RUNS = {
         },
         1e-5,
     ),
+    "lora": ({"task": "lora"}, 1e-5),
     "in_parts": (
         {"runtime": {"gradient_accumulation_steps": 4, "recompute": True}},
         1e-5,
@@ -89,7 +90,7 @@ RUNS = {
 # jit_compile, because each step is compiled, and the names of a TPU.
 NOT_IN_RUNS = {
     *("seed", "global_batch_size", "learning_rate", "data", "log_steps"),
-    *("time_budget_secs", "deterministic", "debug_nans", "profile_steps"),
+    *("time_budget_secs", "debug_nans", "profile_steps"),
     *("stop_on_signals", "distribution_strategy", "num_gpus"),
     *("coordinator_address", "num_processes", "process_id"),
     *("jit_compile", "tpu_name", "tpu_zone", "gcp_project"),
@@ -136,7 +137,7 @@ def folder(request, tmp_path_factory):
             yield {**spec, "folder": folder / backend / name, "weights": str(weights)}
 
     # The initial weights, which all runs with `weights` have.
-    tasks = ("pretraining", "tagging")
+    tasks = dict.fromkeys(RUNS[name][0].get("task", "pretraining") for name in names)
     first = [{"folder": folder / task, "task": task, "steps": 4} for task in tasks]
     codes = [
         backend_runs.start(

@@ -1,5 +1,6 @@
 """Runs of a tiny model: exact resume, best weights by the metric, files, streaming."""
 
+import logging
 import os
 
 import numpy as np
@@ -17,6 +18,7 @@ from tiny_bert import SPECIAL, write_architecture
 
 import bert_tf
 from bert_tf.modeling import arrays_by_name
+from bert_tf.runs import step_costs
 from bert_tf.runs.fine_tuning_config import FineTuningConfig
 from bert_tf.tasks.classification.classification_results import ClassificationResults
 from bert_tf.tasks.classification.sources.glue_tasks import GLUE_TASKS
@@ -105,6 +107,16 @@ def test_a_resumed_run_has_the_same_bits(data_dir):
     # The step determines the position in the data, so checkpoints do not contain it.
     names = os.listdir(data_dir / "resumed/checkpoints/step-00000045")
     assert not [each for each in names if "position" in each]
+
+
+def test_the_size_of_a_step_counts_padding(data_dir, monkeypatch, caplog):
+    # Sequences of five tokens, in batches of eight, padded to a multiple of six.
+    lines = ["sentence\tlabel", *["good bad film\t0", "very good plot\t1"] * 8]
+    (data_dir / "train.tsv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(step_costs, "length_step", lambda *_: 6)
+    with caplog.at_level(logging.INFO):
+        run(data_dir, RunPhases(True, False), stop_at_step=1)
+    assert " 48 tokens and " in caplog.text
 
 
 def test_the_metric_of_the_task_selects_the_best_weights(data_dir):

@@ -2,13 +2,14 @@
 
 A preset is a folder with `config.json` (the encoder, a `BertBackbone`), its weights in
 `model.weights.h5`, the tokenizer and, for a model with a head, `task.json` and the
-weights of the head in `task.weights.h5`. A `.keras` file has one `config.json` for all
-of these, and all weights in `model.weights.h5`.
+weights of the head in `task.weights.h5`. The `task.json` of a text embedder, whose head
+has no weights, states the pooling and the normalization of the vectors. A `.keras` file
+has one `config.json` for all of these, and all weights in `model.weights.h5`.
 
 Nothing of keras-hub is imported.
 
-Source: `KerasPresetSaver`, `BertBackbone`, `BertTextClassifier` and `BertMaskedLM` of
-keras-hub 0.32; `saving_lib` of Keras 3.0 and 3.15.
+Source: `KerasPresetSaver`, `BertBackbone`, `BertTextClassifier`, `BertMaskedLM` and
+`BertTextEmbedder` of keras-hub 0.32; `saving_lib` of Keras 3.0 and 3.15.
 """
 
 import dataclasses
@@ -82,6 +83,8 @@ _LAYERS = {
 }
 _MASKED_LM = "cls/predictions/output_bias"
 _OUTPUT = "output_weights"
+# The values of `pooling_mode` of a `BertTextEmbedder`, by pooling of the fact `embedding`.
+_POOLING = {"mean": "mean", "first": "cls"}
 # The values of keras-hub, which cannot be chosen.
 SUPPORTED_SETTINGS = {
     "hidden_act": ("gelu",),
@@ -174,14 +177,7 @@ def read(folder: str, slots: bool) -> CheckpointContents | None:
             f"{folder} describes a classifier, and has no weights of its head "
             f"({TASK_WEIGHTS_FILE}). Copy all files of the preset."
         )
-    labels = [f"LABEL_{i}" for i in range(len(arrays.get("output_bias", ())))]
-    facts: dict[str, Any] = {"labels": labels} if labels else {}
-    if activation == "sigmoid":
-        facts["task_type"] = "multi_label"
-    elif len(labels) == 1:  # a score, as in a checkpoint of transformers
-        facts = {"labels": [], "task_type": "regression"}
-    if length := texts.get("sequence_length"):
-        facts["max_seq_length"] = length
+    facts = _facts(settings, texts, len(arrays.get("output_bias", ())), folder)
 
     notes = {
         _ACCENTS: lower != strip,
@@ -212,6 +208,32 @@ def _fields(sizes: Mapping[str, Any], path: str) -> dict[str, Any]:
     if missing := [n for n in _ARGUMENTS.values() if n not in {"dropout", *sizes}]:
         raise InputError(f"{path} has no {missing[0]}. Save the model again.")
     return {field: sizes[name] for field, name in _ARGUMENTS.items() if name in sizes}
+
+
+def _facts(
+    settings: Mapping[str, Any], texts: Mapping[str, Any], num_labels: int, folder: str
+) -> dict[str, Any]:
+    """Returns the facts about a model, from the arguments of its task and its preprocessor."""
+    length = texts.get("sequence_length")
+    lengths = {"max_seq_length": length} if length else {}
+
+    # A text embedder.
+    if mode := settings.get("pooling_mode"):
+        embedding = {"problem": f"{folder} has the pooling_mode {mode}"}
+        for pooling, name in _POOLING.items():
+            if name == mode:
+                normalize = settings.get("normalize", True)
+                embedding = {"pooling": pooling, "normalize": normalize}
+        return {"embedding": {**embedding, **lengths}}
+
+    # A classifier, or another model.
+    labels = [f"LABEL_{i}" for i in range(num_labels)]
+    facts: dict[str, Any] = {"labels": labels} if labels else {}
+    if settings.get("activation") == "sigmoid":
+        facts["task_type"] = "multi_label"
+    elif num_labels == 1:  # a score, as in a checkpoint of transformers
+        facts = {"labels": [], "task_type": "regression"}
+    return {**facts, **lengths}
 
 
 def _read_json(folder: str, name: str) -> dict[str, Any]:
@@ -258,15 +280,22 @@ def _normalized(path: str) -> str:
 def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a preset, which `from_preset` of keras-hub reads, to an empty folder.
 
-    A classifier becomes a `BertTextClassifier`, which returns logits, and a masked LM a
-    `BertMaskedLM`. Of the facts, only `max_seq_length` is stored, so the labels are
-    lost. A model without a pooler gets a random one, as a new model of keras-hub has.
-    Returns `folder`.
+    A classifier becomes a `BertTextClassifier`, which returns logits, a masked LM a
+    `BertMaskedLM`, and an encoder with the fact `embedding` a `BertTextEmbedder`. Of
+    the facts, only `max_seq_length`, pooling and normalization are stored, so labels
+    and prompts are lost. A model without a pooler gets a random one, as a new model of
+    keras-hub has. Returns `folder`.
     """
     config = contents.require_config()
+    embedding = contents.facts.get("embedding") or {}
     head = "BertMaskedLM" if _MASKED_LM in contents.arrays else "BertTextClassifier"
+    has_head = not contents.arrays.keys().isdisjoint({_MASKED_LM, _OUTPUT})
+    if embedding and "problem" not in embedding and not has_head:
+        head = "BertTextEmbedder"
     lower = contents.do_lower_case is not False  # as in `BertTokenizer`
-    length = contents.facts.get("max_seq_length", config.max_position_embeddings)
+    positions = config.max_position_embeddings
+    length = embedding.get("max_seq_length", positions)
+    length = min(contents.facts.get("max_seq_length", length), positions)
 
     # Keras's descriptions of the objects.
     arguments = {name: getattr(config, field) for field, name in _ARGUMENTS.items()}
@@ -281,17 +310,22 @@ def write(folder: str, contents: CheckpointContents) -> str:
     if contents.vocabulary:
         objects |= {TOKENIZER_FILE: tokenizer, PREPROCESSOR_FILE: preprocessor}
 
+    task: dict[str, Any] = {
+        "backbone": backbone,
+        "preprocessor": preprocessor if contents.vocabulary else None,
+    }
+    if _OUTPUT in contents.arrays:
+        task["num_classes"] = len(contents.arrays[_OUTPUT])
+    if head == "BertTextEmbedder":
+        task["pooling_mode"] = _POOLING[embedding.get("pooling", "mean")]
+        task["normalize"] = embedding.get("normalize", True)
+    if has_head or head == "BertTextEmbedder":
+        objects[TASK_FILE] = _described(head, task)
+
     # Keras divides the weights into those of the encoder and of the head.
     arrays = _variables(contents.arrays, config)
     encoder = {path for path in arrays if path.startswith(_ENCODER)}
-    if len(encoder) < len(arrays):
-        task: dict[str, Any] = {
-            "backbone": backbone,
-            "preprocessor": preprocessor if contents.vocabulary else None,
-        }
-        if _OUTPUT in contents.arrays:
-            task["num_classes"] = len(contents.arrays[_OUTPUT])
-        objects[TASK_FILE] = _described(head, task)
+    if has_head:
         hdf5.write_arrays(
             posixpath.join(folder, TASK_WEIGHTS_FILE),
             {path: arrays[path] for path in arrays.keys() - encoder},

@@ -120,8 +120,8 @@ def write_weights(
             stores a masked LM whose output layer is not the word embeddings, or a head
             of unknown kind (`CheckpointContents.classifier`).
     """
-    path, _ = _write_checked(contents, folder, dialect, texts=texts)
-    for line in _differences(contents, dialect):
+    path, written = _write_checked(contents, folder, dialect, texts=texts)
+    for line in _differences(contents, written, dialect):
         _LOG.warning("warning: %s: %s", path, line)
     return path
 
@@ -222,7 +222,7 @@ def convert(
         f"{len(contents.arrays)} weights and {len(contents.slots)} slots, read back "
         "bit for bit.",
         f"Greatest difference of the outputs on a fixed input: {difference}.",
-        *_warnings(contents, report, dialect),
+        *_warnings(contents, written, report, dialect),
         *dict.fromkeys(f"Note: {note}." for note in contents.notes + written.notes),
     ]
     return "\n".join(lines)
@@ -271,13 +271,16 @@ def _write_checked(
 
 
 def _warnings(
-    contents: CheckpointContents, report: AssignmentReport, dialect: str
+    contents: CheckpointContents,
+    written: CheckpointContents,
+    report: AssignmentReport,
+    dialect: str,
 ) -> Iterator[str]:
     """Yields lines for the report of `convert`: missing and ignored parts, and `_differences`."""
     if report.missing:
         yield f"Missing in the source: {', '.join(report.missing)}."
 
-    yield from _differences(contents, dialect)
+    yield from _differences(contents, written, dialect)
 
     if contents.vocabulary is None and contents.tokenizer_problem:
         yield (
@@ -286,20 +289,15 @@ def _warnings(
             "vocab_file, it is written."
         )
 
-    # How vectors of texts are computed.
-    embedding = contents.facts.get("embedding") or {}
-    content = "facts" if "problem" in embedding else "embedding"
-    if embedding and not {"facts", content}.intersection(WRITABLE[dialect].stores):
-        reason = embedding.get("problem", f"the dialect {dialect} cannot store it")
-        yield f"Left out the pooling and prompts of vectors: {reason}."
-
     if extra := contents.require_config().extra:
         yield f"Unknown keys of the config, ignored: {', '.join(extra)}."
     if contents.unknown:
         yield f"Left out, not weights of a BERT: {', '.join(contents.unknown)}."
 
 
-def _differences(contents: CheckpointContents, dialect: str) -> Iterator[str]:
+def _differences(
+    contents: CheckpointContents, written: CheckpointContents, dialect: str
+) -> Iterator[str]:
     """Yields lines on how the programs that use a dialect treat these contents differently."""
     config = contents.require_config()
     author = DIALECTS[dialect].author
@@ -315,9 +313,19 @@ def _differences(contents: CheckpointContents, dialect: str) -> Iterator[str]:
             f"{', '.join(settings)}."
         )
 
-    task_type = contents.facts.get("task_type")
-    if task_type and not {"facts", "labels"}.intersection(WRITABLE[dialect].stores):
+    stores = WRITABLE[dialect].stores
+    task_type = contents.facts.get("task_type", "embedding")
+    # A model without head is for vectors of texts in any case.
+    if task_type != "embedding" and not {"facts", "labels"}.intersection(stores):
         yield f"{author} does not store that the task is {task_type}."
+
+    # How vectors of texts are computed.
+    embedding = contents.facts.get("embedding") or {}
+    kept = written.facts.get("embedding") or {}
+    lost = [name for name, value in embedding.items() if kept.get(name) != value]
+    if lost and "facts" not in stores:
+        reason = f"the dialect {dialect} cannot store {', '.join(lost)}"
+        yield f"Left out settings of text vectors: {embedding.get('problem', reason)}."
 
 
 def _check_same(contents: CheckpointContents, written: CheckpointContents) -> None:

@@ -30,8 +30,8 @@ class Written:
         files: A regular expression of the names of the other files, relative to the
             folder.
         stores: What the folder stores besides weights and tokenizer: "slots" (Adam's
-            moments), "labels" (with the type of the task), "embedding" (the pooling of
-            sentence-transformers), or "facts" (all facts about the model).
+            moments), "labels" (with the type of the task), or "facts" (all facts about
+            the model).
     """
 
     text: str
@@ -119,7 +119,7 @@ DIALECTS = {
             files=r"config\.json|tokenizer_config\.json|vocab\.txt|modules\.json"
             r"|(config_sentence_transformers|sentence_bert_config)\.json"
             r"|1_Pooling/(config\.json)?",
-            stores=("labels", "embedding"),
+            stores=("labels",),
         ),
     ),
     "model_garden": Dialect(

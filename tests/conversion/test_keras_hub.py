@@ -17,6 +17,7 @@ import h5py
 import keras
 import numpy as np
 import pytest
+from export_models import call
 from golden_checkpoints import (
     HUGGING_FACE,
     assert_same_arrays,
@@ -37,6 +38,7 @@ from bert_tf.conversion import (
     read_weights,
     weights_folder,
 )
+from bert_tf.export.served import load_served
 
 KINDS = ("backbone", "classifier", "masked_lm", "dot_keras/classifier.keras")
 MASKED_LM_TOLERANCE = 1e-3  # another form of gelu and epsilon in the head
@@ -391,6 +393,62 @@ def test_keras_hub_loads_what_we_write(golden, hub, tmp_path):
     )
     classifier.fit(TEXTS, [0, 1, 2, 0], batch_size=2, verbose=0)
     assert not np.allclose(classifier(inputs), expected["logits"], atol=1e-5)
+
+
+@pytest.mark.medium
+@pytest.mark.parametrize(
+    ("mode", "pooling", "normalize"), [("mean", "mean", True), ("cls", "first", False)]
+)
+def test_text_embedders_give_equal_vectors(
+    golden, hub, tmp_path, mode, pooling, normalize
+):
+    """Presets and `.keras` files of keras-hub, and the presets that bert-tf writes."""
+    source = str(golden / "backbone")
+    embedder = hub.BertTextEmbedder(
+        hub.BertBackbone.from_preset(source),
+        hub.BertTextEmbedderPreprocessor.from_preset(source, sequence_length=8),
+        pooling_mode=mode,
+        normalize=normalize,
+    )
+    embedder.save_to_preset(str(tmp_path / "preset"))
+    embedder.save(str(tmp_path / "file.keras"))
+    texts = ["The film was good.", "", "not bad", "zebra 2010 " * 9]
+    expected = embedder(embedder.preprocessor(texts))
+    settings = {"pooling": pooling, "normalize": normalize, "max_seq_length": 8}
+    for name in ("preset", "file.keras"):
+        checkpoint = bert_tf.load(tmp_path / name)
+        assert checkpoint.facts["embedding"] == settings
+        signature = load_served(checkpoint).signatures("serving_default")
+        found = call(signature["serving_default"], text=texts)["embedding"]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+
+    report = convert(str(tmp_path / "preset"), str(tmp_path / "ours"), "keras_hub")
+    assert "Left out" not in report
+    written = hub.TextEmbedder.from_preset(str(tmp_path / "ours"))
+    assert isinstance(written, hub.BertTextEmbedder)
+    found = written(written.preprocessor(texts))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_settings_of_text_embedders_that_one_program_lacks(golden, tmp_path):
+    # keras-hub has no prompts.
+    checkpoint = bert_tf.load(golden / "backbone")
+    model, preset = checkpoint.model(bert_tf.BertEncoder), tmp_path / "preset"
+    facts = {"pooling": "first", "prompts": {"query": "q "}}
+    source = bert_tf.save_checkpoint(
+        model, checkpoint.tokenizer, tmp_path / "source", embedding=facts
+    )
+    report = convert(source, str(preset), "keras_hub")
+    assert "text vectors: the dialect keras_hub cannot store prompts." in report
+    assert not (preset / "task.weights.h5").exists()
+
+    # bert-tf has no maximum of the tokens.
+    task = read_json(preset / "task.json")
+    assert task["registered_name"] == "keras_hub>BertTextEmbedder"
+    task["config"]["pooling_mode"] = "max"
+    write_json(preset / "task.json", task)
+    with refused("preset has the pooling_mode max.* Give pooling and normalize"):
+        load_served(bert_tf.load(preset))
 
 
 @pytest.mark.slow

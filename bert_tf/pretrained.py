@@ -415,7 +415,9 @@ def save_checkpoint(
             `labels`; `pair` (bool) if it is not False; `max_seq_length` (int) if it is
             not 128; and, if the model does not select one of the labels, `task_type`:
             "regression" (with empty `labels`) or "multi_label". Only "bert-tf" stores
-            all facts; "hugging_face" stores `labels`, `task_type` and `embedding`.
+            all facts; "hugging_face" stores `labels`, `task_type` and, except for its
+            `dimensions`, `embedding`; "keras_hub" stores `max_seq_length` and the
+            pooling and normalization in `embedding`.
 
     Returns:
         The path of the checkpoint, as `load` accepts it.

@@ -306,8 +306,9 @@ def write(folder: str, contents: CheckpointContents) -> str:
     """Writes a folder that `from_pretrained` of transformers reads, without slots.
 
     Of the facts, only the labels, the task type of a classifier, and the fact
-    `embedding` (pooling and prompts) are stored. Returns `folder`, which must be empty.
-    An activation that transformers does not have raises `InputError`.
+    `embedding` (pooling and prompts, no trained sizes) are stored. Returns `folder`,
+    which must be empty. An activation that transformers does not have raises
+    `InputError`.
     """
     config = contents.require_config()
     architecture = weight_names.hugging_face_class(

@@ -23,7 +23,7 @@ from bert_tf.export.served import task_of
 from bert_tf.export.served.loading import complete_facts, served_class
 from bert_tf.export.serving_settings import TASKS, ServingSettings
 from bert_tf.modeling import BertEncoder, BertTaskModel
-from bert_tf.pretrained import read_pretrained, save_checkpoint
+from bert_tf.pretrained import Pretrained, read_pretrained, save_checkpoint
 from bert_tf.storage import files, json_files
 from bert_tf.tasks.squad.squad_results import THRESHOLD
 from bert_tf.tasks.task import DEV_EXAMPLES
@@ -149,6 +149,7 @@ def _job(
         # training.
         facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
     pretrained = complete_facts(pretrained, task, facts)
+    _warn_of_untrained_size(settings.dimensions, pretrained)
 
     # The examples that the run stored are used if the run trained for the same task.
     stored = posixpath.join(run, DEV_EXAMPLES)
@@ -187,6 +188,18 @@ def _check_effect(settings: ServingSettings, task: str) -> None:
                     f"{name}={value} has no effect for the task {task}, only for "
                     f"{of_task}. Leave it out."
                 )
+
+
+def _warn_of_untrained_size(dimensions: int | None, checkpoint: Pretrained) -> None:
+    """Logs a warning if a model was trained for other sizes of vectors than the given one."""
+    trained = (checkpoint.facts.get("embedding") or {}).get("dimensions")
+    if dimensions and trained and dimensions not in trained:
+        _LOGGER.warning(
+            "warning: dimensions=%d is not a size that the model was trained for. These "
+            "are %s.",
+            dimensions,
+            ", ".join(map(str, trained)),
+        )
 
 
 def _with_best_threshold(settings: ServingSettings, run: str) -> ServingSettings:

@@ -88,6 +88,7 @@ def model_card(job: ExportJob, report: Mapping[str, Any]) -> str:
         "long texts": facts.get("long_texts"),
         "prompt": prompt
         and f"`{shown}` before each text; token ids must contain it too",
+        "values of a vector": job.settings.dimensions,
         "layers, width, heads": f"{config.num_hidden_layers}, {config.hidden_size}, "
         f"{config.num_attention_heads}",
         "threshold of no answer": ", ".join(map(str, job.answer_facts.values())),

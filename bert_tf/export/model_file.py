@@ -91,18 +91,21 @@ def embedded_files(
     settings = dataclasses.replace(
         job.settings, precision="float32", max_seq_length=served.max_seq_length
     )
+    values = dataclasses.asdict(settings)
+    if settings.dimensions is None:  # so that files without it keep their bytes
+        del values["dimensions"]
     stored = FileFacts(
         config=checkpoint.config.to_dict(),
         facts=job.facts,
-        settings=dataclasses.asdict(settings),
+        settings=values,
         heads=sorted(
             name for name in checkpoint.weights if not name.startswith("bert/")
         ),
         do_lower_case=served.tokenizer.do_lower_case,
         **facts,
     )
-    values = integrity.seal(dataclasses.asdict(stored))
-    content = json.dumps(values, indent=2, sort_keys=True).encode()
+    sealed = integrity.seal(dataclasses.asdict(stored))
+    content = json.dumps(sealed, indent=2, sort_keys=True).encode()
     return {**text_files(job), FACTS_FILE: content}
 
 

@@ -92,6 +92,12 @@ class ServingSettings:
         'sentence-transformers, that is put before each text; "" for none. Default: '
         "the default_prompt_name of the folder.",
     )
+    dimensions: int | None = option(
+        None,
+        "Task embedding: the vectors have only this number of their first values, cut "
+        "before they are normalized, for models that were trained for several sizes. "
+        "Default: all values.",
+    )
     top_k: int = option(10, "Task fill_mask: the number of tokens for each [MASK].")
     tflite_precisions: Sequence[str] = option(
         FORMATS["tflite"].precisions,
@@ -120,6 +126,8 @@ class ServingSettings:
         check_choices(self)
         check_choice(_PRECISIONS, "precision", self.precision)
         check_at_least(1, self, "top_k")
+        if self.dimensions is not None:
+            check_at_least(1, self, "dimensions")
         for name in FILE_FORMATS:
             self._check_file_format(name)
         if "saved_model" not in self.formats and self.precision != "float32":

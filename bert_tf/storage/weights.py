@@ -71,6 +71,7 @@ EMBEDDING_FACTS = (
     "prompts",
     "default_prompt_name",
     "include_prompt",
+    "dimensions",
     "problem",
 )
 # The facts that the programs use. Users may save further facts.

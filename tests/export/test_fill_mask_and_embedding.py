@@ -170,6 +170,56 @@ def test_vectors_of_texts(tmp_path, pooling, normalize):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+def cut(vectors, size, normalize=True):
+    """Returns the first `size` values of vectors, float64 [N, size]."""
+    norms = np.linalg.norm(vectors[:, :size], axis=1, keepdims=True)
+    return vectors[:, :size] / (norms if normalize else 1)
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_vectors_are_cut_before_they_are_normalized(tmp_path, normalize):
+    settings = {"normalize": normalize, "max_seq_length": 8, "dimensions": 3}
+    served, model = load_tiny("embedding", tmp_path, **settings)
+    texts = ["a b c", "", "a " * 30]
+    expected = cut(vectors_of(model, texts, normalize=False), 3, normalize)
+    for name, signature in served.signatures("serving_default", "ids").items():
+        assert signature.structured_outputs["embedding"].shape == [None, 3], name
+    found = outputs_of(served, text=texts)["embedding"]
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+TRAINED = {"pooling": "first", "normalize": False, "dimensions": [8, 4, 2]}
+
+
+def test_a_run_for_vectors_of_several_sizes(tmp_path, caplog):
+    model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)
+    facts = {"task": "pairs", "task_type": "embedding", "embedding": TRAINED}
+    path = export_models.save(model, tmp_path / "model", **facts)
+    for size, is_warned in ((None, False), (4, False), (3, True)):
+        caplog.clear()
+        job = api._job(path, ServingSettings(dimensions=size), None, "1", {})
+        assert job.task == "embedding"
+        assert ("trained for. These are 8, 4, 2." in caplog.text) == is_warned
+    served = load_served(job.checkpoint, job.settings)
+    assert (served.pooling, served.normalize) == ("first", False)
+
+    # Our own format keeps the sizes, and transformers has no place for them.
+    report = convert(path, str(tmp_path / "hub"), "hugging_face")
+    assert "the dialect hugging_face cannot store dimensions." in report
+    assert "Left out" not in convert(path, str(tmp_path / "again"), "bert-tf")
+    assert load(tmp_path / "again").facts["embedding"] == TRAINED
+
+
+def test_sizes_that_a_model_does_not_have_are_refused(tmp_path):
+    with refused("dimensions must be at least 1. Received: 0"):
+        ServingSettings(dimensions=0)
+    with refused("dimensions must be from 1 to 8, the model's hidden_size. Rec.*: 9"):
+        load_tiny("embedding", tmp_path, dimensions=9)
+    path, _ = export_models.write_checkpoint("classification", tmp_path)
+    with refused("dimensions=4 has no effect for the task classification"):
+        api._job(path, ServingSettings(dimensions=4), None, "1", {})
+
+
 PROMPTS_FILE = "config_sentence_transformers.json"
 MEAN = {"pooling_mode_mean_tokens": True}
 
@@ -296,11 +346,12 @@ def test_the_prompt_of_a_public_file(tmp_path, test_data):
 
 @pytest.mark.medium
 @pytest.mark.parametrize("name", ["tflite", "onnx"])
-def test_the_prompt_is_in_the_files_of_all_formats(tmp_path, name):
+def test_prompt_and_size_are_in_the_files_of_all_formats(tmp_path, name):
     pytest.importorskip({"tflite": "ai_edge_litert", "onnx": "tf2onnx"}[name])
     prompts = {"prompts": {"q": "b, "}, "default_prompt_name": "q"}
     model = embedder(tmp_path / "model", prompts=prompts)
     given = {"max_seq_length": 8, f"{name}_precisions": ["float32"], "format": name}
+    given["dimensions"] = 5
     if name == "tflite":
         given |= {"tflite_text_input": True, "format": "both"}
     version = api.export(
@@ -317,12 +368,13 @@ def test_the_prompt_is_in_the_files_of_all_formats(tmp_path, name):
         client = runpy.run_path(f"{version}/assets.extra/onnx_client.py")["Model"]
         answers.append(client(paths[0])(texts))
     assert len(answers) == (3 if name == "tflite" else 2)
-    expected = vectors_of(model, [f"b, {text}" for text in texts])
+    expected = cut(vectors_of(model, [f"b, {text}" for text in texts]), 5)
     for answer in answers:
         found = [each["embedding"] for each in answer]
         np.testing.assert_allclose(found, expected, atol=1e-4)
     card = pathlib.Path(version, "assets.extra/model_card.md").read_text()
     assert '| prompt | `"b, "` before each text; token ids' in card
+    assert "| values of a vector | 5 |" in card
 
 
 def test_prompts_that_cannot_be_used_are_refused(tmp_path):

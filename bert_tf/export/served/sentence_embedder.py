@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.conversion.sentence_transformers import check_supported, prompt_of
-from bert_tf.errors import check_choice
+from bert_tf.errors import InputError, check_choice
 from bert_tf.export.served.base import ServedModel
 from bert_tf.export.serving_settings import POOLINGS, ServingSettings
 from bert_tf.modeling import BertEncoder
@@ -21,12 +21,19 @@ class ServedEmbedder(ServedModel):
 
     `serving_default` takes `text`, string [B], and returns `embedding`, float32 [B, H].
     `ids` and `ids_lengths` also return `sequence_output`, float32 [B, S, H], and
-    `pooled_output`, float32 [B, H].
+    `pooled_output`, float32 [B, H]. With `dimensions`, `embedding` is float32
+    [B, dimensions].
+
+    Raises `InputError` if `dimensions` is above H.
+
+    Source of `dimensions`: Kusupati et al. (2022), "Matryoshka Representation
+    Learning", arXiv:2205.13147.
 
     Attributes:
         pooling: "mean" for the mean of the vectors of all tokens, including [CLS] and
             [SEP], or "first" for the vector of [CLS].
         normalize: Whether the vectors have length 1.
+        dimensions: The number of values of a vector; None for all.
     """
 
     file_takes_texts = True
@@ -34,7 +41,7 @@ class ServedEmbedder(ServedModel):
     text_names = ("text",)
     file_outputs = ("embedding",)
     pipeline_tag = "sentence-similarity"
-    own_settings = ("pooling", "normalize", "prompt_name")
+    own_settings = ("pooling", "normalize", "prompt_name", "dimensions")
 
     def __init__(self, checkpoint: Pretrained, settings: ServingSettings) -> None:
         embedding_facts = checkpoint.facts.get("embedding", {})
@@ -43,6 +50,12 @@ class ServedEmbedder(ServedModel):
         pooling = settings.pooling or embedding_facts.get("pooling", "mean")
         prompt = prompt_of(embedding_facts, settings.prompt_name)
         check_choice(POOLINGS, "pooling", pooling)
+        size = checkpoint.config.hidden_size
+        if (settings.dimensions or 0) > size:
+            raise InputError(
+                f"dimensions must be from 1 to {size}, the model's hidden_size. "
+                f"Received: {settings.dimensions}."
+            )
         normalize = settings.normalize
         if normalize is None:
             normalize = embedding_facts.get("normalize", True)
@@ -57,6 +70,7 @@ class ServedEmbedder(ServedModel):
         super().__init__(checkpoint, settings, BertEncoder, default)
         self.pooling = pooling
         self.normalize = normalize
+        self.dimensions = settings.dimensions
         self.prompt = prompt
 
     def encode(self, *texts: Any) -> Tensors:
@@ -88,6 +102,8 @@ class ServedEmbedder(ServedModel):
             pooled = total / tf.maximum(
                 tf.reduce_sum(weights, axis=1, keepdims=True), 1.0
             )
+        if self.dimensions is not None:
+            pooled = pooled[:, : self.dimensions]
         if not self.normalize:
             return pooled
         return pooled / tf.maximum(

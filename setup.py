@@ -75,6 +75,7 @@ MAINS = {
     "bert-tf-run-pretraining": "bert_tf.run_scripts.run_pretraining",
     "bert-tf-run-classifier": "bert_tf.run_scripts.run_classifier",
     "bert-tf-run-squad": "bert_tf.run_scripts.run_squad",
+    "bert-tf-run-embedding": "bert_tf.run_scripts.run_embedding",
     "bert-tf-run-swag": "bert_tf.run_scripts.run_swag",
     "bert-tf-run-ner": "bert_tf.run_scripts.run_ner",
     "bert-tf-sweep": "bert_tf.run_scripts.sweep",

@@ -60,6 +60,9 @@ if TYPE_CHECKING:
     from bert_tf.tasks.classification.long_texts import LongTexts
     from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
     from bert_tf.tasks.classification.sources.glue_tasks import glue_task
+    from bert_tf.tasks.embedding.embedding_settings import EmbeddingSettings
+    from bert_tf.tasks.embedding.embedding_task import EmbeddingTask
+    from bert_tf.tasks.embedding.text_rows import PairColumns
     from bert_tf.tasks.ner.ner_task import NerTask
     from bert_tf.tasks.splits import DataLocation
     from bert_tf.tasks.squad.best_answers import AnswerSettings
@@ -91,12 +94,15 @@ _MODULES = {
     "ChoiceTask": "tasks.choice.choice_task",
     "DataLocation": "tasks.splits",
     "DistillationConfig": "runs.fine_tuning_config",
+    "EmbeddingSettings": "tasks.embedding.embedding_settings",
+    "EmbeddingTask": "tasks.embedding.embedding_task",
     "FineTuningConfig": "runs.fine_tuning_config",
     "HeadConfig": "head_config",
     "InputError": "errors",
     "LongTexts": "tasks.classification.long_texts",
     "MaskingConfig": "masking.masking_config",
     "NerTask": "tasks.ner.ner_task",
+    "PairColumns": "tasks.embedding.text_rows",
     "Predictor": "export.predictor",
     "PretrainingConfig": "pretraining.pretraining_config",
     "RunFolder": "training.lifecycle.run_folder",
@@ -134,6 +140,7 @@ _BACKENDS = {
         "runs.fine_tune",
         "training.trainer",
         "tasks.choice",
+        "tasks.embedding.embedding_task",
         "tasks.ner",
         "tasks.squad.squad_task",
     ),

@@ -147,7 +147,7 @@ class Pretrained:
 
     def initialize_task(
         self,
-        model: BertTaskModel,
+        model: BertEncoder | BertTaskModel,
         facts: Mapping[str, Any],
         init_head: bool | None = None,
     ) -> AssignmentReport:
@@ -159,7 +159,7 @@ class Pretrained:
         not, the head keeps its random initial weights, even if the shapes agree.
 
         Args:
-            model: A model with a head, with the architecture `config`.
+            model: A model with a head, or an encoder, with the architecture `config`.
             facts: The facts of the task: `task` (the name) and, if the task has them,
                 `labels` (list of str, in the order of the model's outputs), `task_type`
                 (by default "classification") and `pair` (bool).
@@ -178,6 +178,8 @@ class Pretrained:
                 reverse.
         """
         contents = self._require_contents()
+        if isinstance(model, BertEncoder):
+            return self.assign(model)
         choice = choose_head(model, contents, facts, init_head)
         report = assign(
             model, contents if choice.from_checkpoint else contents.encoder_only()

@@ -134,6 +134,16 @@ CHOICE = (
     ),
     Feature("label_ids", "int64", (), "index of the correct choice"),
 )
+EMBEDDING = (
+    *CHOICE[: len(INPUTS)],
+    Feature(
+        "text_keys",
+        "int64",
+        ("C", "2"),
+        "61 bits of a hash of the tokens of each of C texts; 0 for a missing text",
+    ),
+    Feature("label_ids", "float32", (), "score, or 0"),
+)
 
 Table = Sequence[Feature]
 Sizes = Mapping[str, int]  # by shape letter

@@ -13,6 +13,7 @@ import sys
 
 import layout_runs
 import numpy as np
+import vector_runs
 
 RUN = {
     "task": "pretraining", "devices": 1, "steps": 12, "model": {}, "training": {},
@@ -21,6 +22,7 @@ RUN = {
 }  # fmt: skip
 BATCH = layout_runs.BATCH
 TAGS = 3
+LOSSES = ("contrastive", "cosent")
 
 
 MODEL = {
@@ -60,10 +62,12 @@ def make_objective(spec, config, recompute, seed, dtype):
     from bert_tf.pretraining.pretraining_objective import PretrainingObjective
     from bert_tf.tasks.ner.ner_task import NerObjective
 
-    arguments = {"recompute": recompute, "seed": seed, "dtype": dtype}
+    options = {"recompute": recompute, "seed": seed, "dtype": dtype}
+    if spec["task"] in LOSSES:
+        return vector_runs.make_objective(spec["task"], config, **options)
     if spec["task"] == "pretraining":
-        return PretrainingObjective(BertPretrainer(config, **arguments))
-    objective = NerObjective(BertTagger(config, TAGS, 0.0, **arguments))
+        return PretrainingObjective(BertPretrainer(config, **options))
+    objective = NerObjective(BertTagger(config, TAGS, 0.0, **options))
     if spec["task"] == "lora":
         query = objective.model.bert.blocks[0].attention.query
         query.kernel.assign(np.eye(MODEL["hidden_size"]))  # it is not saved
@@ -78,6 +82,8 @@ def make_objective(spec, config, recompute, seed, dtype):
 def batches(spec):
     """Returns an infinite dataset of batches for a run."""
     pairs = layout_runs.batches()
+    if spec["task"] in LOSSES:
+        return pairs.map(vector_runs.of_texts)
     if spec["task"] == "pretraining":
         return pairs
     # A tag, from 1, for each token.

@@ -12,10 +12,12 @@ import subprocess
 import sys
 
 import numpy as np
+import vector_runs
 
 RUN = {
     "kind": "one_device", "devices": 1, "workers": 1, "accumulation": 1, "steps": 20,
     "dropout": 0.0, "stop_at": 0, "training": {}, "runtime": {}, "records": "",
+    "vectors": "",
 }  # fmt: skip
 VOCABULARY, LENGTH, PREDICTIONS, BATCH = 30, 12, 3, 32
 
@@ -131,6 +133,9 @@ def train(spec, worker):
     folder = RunFolder(spec["folder"], CheckpointMetadata(config.to_dict()))
 
     def make_objective(seed, dtype):
+        if spec["vectors"]:
+            options = {"recompute": runtime.recompute, "seed": seed, "dtype": dtype}
+            return vector_runs.make_objective(spec["vectors"], config, **options)
         model = BertPretrainer(
             config, recompute=runtime.recompute, seed=seed, dtype=dtype
         )
@@ -145,6 +150,8 @@ def train(spec, worker):
 
     evaluation = HeldOutData({"eval": held_out}) if spec["stop_at"] else None
     data = TrainingData(batches())
+    if spec["vectors"]:
+        data = TrainingData(batches().map(vector_runs.of_texts))
     if spec["records"]:
         data = data_of_records(spec["records"], trainer)
     trainer.train(data, evaluation)

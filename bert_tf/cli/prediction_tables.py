@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from bert_tf.errors import InputError
-from bert_tf.tasks.classification.text_examples import text_of
 from bert_tf.tasks.tables import TableFormat, column_values, place_of
+from bert_tf.tasks.values import text_of
 
 if TYPE_CHECKING:
     from bert_tf.export.predictor import Predictor

@@ -149,7 +149,7 @@ def _job(
         # training.
         facts = {**facts, _THRESHOLD: settings.null_score_diff_threshold}
     pretrained = complete_facts(pretrained, task, facts)
-    _warn_of_untrained_size(settings.dimensions, pretrained)
+    _warn_about_vectors(settings, pretrained, task)
 
     # The examples that the run stored are used if the run trained for the same task.
     stored = posixpath.join(run, DEV_EXAMPLES)
@@ -190,10 +190,26 @@ def _check_effect(settings: ServingSettings, task: str) -> None:
                 )
 
 
-def _warn_of_untrained_size(dimensions: int | None, checkpoint: Pretrained) -> None:
-    """Logs a warning if a model was trained for other sizes of vectors than the given one."""
-    trained = (checkpoint.facts.get("embedding") or {}).get("dimensions")
-    if dimensions and trained and dimensions not in trained:
+def _warn_about_vectors(
+    settings: ServingSettings, checkpoint: Pretrained, task: str
+) -> None:
+    """Logs warnings if vectors have a size, or texts no prompt, unlike in the training."""
+    if task != "embedding":
+        return
+    embedding = checkpoint.facts.get("embedding") or {}
+    prompts = [name for name, prompt in embedding.get("prompts", {}).items() if prompt]
+    is_chosen = settings.prompt_name is not None or "default_prompt_name" in embedding
+    if prompts and not is_chosen:
+        _LOGGER.warning(
+            "warning: the model was trained with the prompts %s, and the export puts no "
+            "prompt before texts. For one of them, give prompt_name=%s.",
+            ", ".join(prompts),
+            prompts[0],
+        )
+
+    dimensions, trained = settings.dimensions, embedding.get("dimensions")
+    full = checkpoint.config.hidden_size
+    if dimensions and trained and dimensions not in (*trained, full):
         _LOGGER.warning(
             "warning: dimensions=%d is not a size that the model was trained for. These "
             "are %s.",

@@ -68,17 +68,40 @@ class DistillationObjective:
         The combined loss is the weighted mean of two sums over the batch: the label
         losses and the teacher losses.
         """
+        if self.student.compares_examples:
+            rows = self.row_sums(self.compared_values(batch, training, seed))
+            return {name: ops.sum(values) for name, values in rows.items()}
         outputs = self.student.outputs_of_model(batch, training, seed)
         sums = self.student.sums_of_outputs(outputs, batch)
 
+        return self._combined(sums, ops.sum(self._teacher_losses(outputs, batch)))
+
+    def _teacher_losses(self, outputs: Tensors, batch: Tensors) -> Any:
+        """Returns the weighted loss of each record against the teacher: float32 [B]."""
         teacher = batch[TEACHER_LOGITS][:, :, 0]  # [B, T, 1, C] -> [B, T, C]
         temperature = self.config.distillation_temperature
         losses = self.student.teacher_losses(outputs, teacher, batch, temperature)
-        loss = ops.sum(weighted(losses, batch, RECORD_WEIGHTS))
+        return weighted(losses, batch, RECORD_WEIGHTS)
 
+    def _combined(self, sums: Tensors, teacher_loss: Any) -> dict[str, Any]:
         weight = self.config.distillation_weight
-        combined = (1 - weight) * sums["loss"] + weight * loss
-        return {**sums, "loss": combined, "teacher_loss": loss}
+        combined = (1 - weight) * sums["loss"] + weight * teacher_loss
+        return {**sums, "loss": combined, "teacher_loss": teacher_loss}
+
+    def compared_values(
+        self, batch: Tensors, training: bool, seed: Any = None
+    ) -> dict[str, Any]:
+        """Returns the values of a student that compares examples, and the teacher's logits."""
+        student: Any = self.student
+        values = student.compared_values(batch, training, seed)
+        names = (TEACHER_LOGITS, RECORD_WEIGHTS)
+        return {**values, **{name: batch[name] for name in names if name in batch}}
+
+    def row_sums(self, values: Tensors) -> dict[str, Any]:
+        """Returns the share of each example in the results of `sums`: float32 [B] each."""
+        student: Any = self.student
+        rows = student.row_sums(values)
+        return self._combined(rows, self._teacher_losses(values, values))
 
     def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
         """Returns the mean teacher loss and, without `unlabelled_file`, the task's metrics."""
@@ -128,7 +151,7 @@ def cache_teacher(
             outputs=logits_of,
             variables=objective.variables,
             split=split,
-            parse=evaluator.parse,
+            parse=evaluator.parser(split.split),
             key={
                 "precision": trainer.training.precision,
                 "teacher_sha256": sha256_of_weights(

@@ -10,8 +10,8 @@ from bert_tf.errors import InputError
 from bert_tf.progress import Progress
 from bert_tf.runs import batches, dev_split
 from bert_tf.runs.run_data import RunData, SplitData
-from bert_tf.tasks.results import Outputs, TaskResults, with_baselines
-from bert_tf.tasks.splits import RowCounts
+from bert_tf.tasks.results import Metrics, Outputs, TaskResults, with_baselines
+from bert_tf.tasks.splits import RowCounts, Split
 
 
 class SplitEvaluator:
@@ -20,22 +20,27 @@ class SplitEvaluator:
     Neither examples nor outputs are held in memory, except the examples in `sampled`.
 
     Attributes:
-        parse: Converts serialized records to a batch.
         sampled: The examples for `dev_split.write_examples` of each split that was
             read, by the name of the split.
+        before_training: See `TaskResults`; by the name of the split.
     """
 
     def __init__(self, data: RunData, objective: Any) -> None:
         self.data = data
-        multiple = batches.length_step(objective, data.config.max_seq_length)
-        self.parse = batches.make_parser(data.task.table, data.sizes, multiple)
+        self._multiple = batches.length_step(objective, data.config.max_seq_length)
         self.sampled: dict[str, list[dict[str, Any]]] = {}
+        self.before_training: dict[str, Metrics] = {}
         self._objective = objective
-        self._forwards: dict[bool, Any] = {}
+        self._forwards: dict[Any, Any] = {}
+
+    def parser(self, split: Split) -> batches.ToBatch:
+        """Returns a function from serialized records of a split to a batch."""
+        table = self.data.task.for_split(split).table
+        return batches.make_parser(table, self.data.sizes(split), self._multiple)
 
     def score(self, split: SplitData) -> tuple[TaskResults, dict[str, float]]:
         """Evaluates a split with labels; returns its results, and its metrics with baselines."""
-        results = self.data.task.make_results(split.split)
+        results = self._make_results(split.split)
         batch_size = self.data.config.eval_batch_size
         for example, outputs in self._outputs_of(split, "evaluating", batch_size):
             results.add(example, results.decode(example, outputs))
@@ -51,13 +56,18 @@ class SplitEvaluator:
 
     def write(self, split: SplitData) -> TaskResults:
         """Writes the predictions for a split; raises `InputError` if an output is not finite."""
-        results = self.data.task.make_results(split.split)
+        results = self._make_results(split.split)
         batch_size = self.data.config.predict_batch_size
         pairs = self._outputs_of(split, "predicting", batch_size, finite=True)
         decoded = (
             (example, results.decode(example, outputs)) for example, outputs in pairs
         )
         results.write(self.data.folder, decoded)
+        return results
+
+    def _make_results(self, split: Split) -> TaskResults:
+        results = self.data.task.make_results(split)
+        results.before_training = self.before_training.get(split.name, {})
         return results
 
     def _outputs_of(
@@ -70,13 +80,13 @@ class SplitEvaluator:
         # The outputs of each record, in the order of the file. Batches with hidden
         # states from a cache have other features, so another function is traced.
         split, records = data.split, data.records
-        load = batches.make_loader(records, self.parse)
-        has_cache = bool(records.caches)
-        if has_cache not in self._forwards:
-            self._forwards[has_cache] = batches.compiled_forward(
+        load = batches.make_loader(records, self.parser(split))
+        features = (bool(records.caches), *self.data.sizes(split).items())
+        if features not in self._forwards:
+            self._forwards[features] = batches.compiled_forward(
                 self._objective.outputs, self._objective.variables, load
             )
-        outputs = batches.predict(records, load, self._forwards[has_cache], batch_size)
+        outputs = batches.predict(records, load, self._forwards[features], batch_size)
 
         # The examples are read again, and each one gets the outputs of its records.
         per_example = records.index.records_per_example
@@ -91,8 +101,8 @@ class SplitEvaluator:
                     break
                 count = 1 if per_example is None else int(per_example[number - 1])
                 values = list(itertools.islice(outputs, count))
-                if number - 1 in chosen:
-                    rows.append(self.data.task.as_row(example))
+                if number - 1 in chosen and (row := self.data.task.as_row(example)):
+                    rows.append(row)
                 if finite:
                     _check_finite(values, number, split.name)
                 yield example, values

@@ -1,7 +1,7 @@
 """`fine_tune`: trains a BERT for a task, evaluates it and predicts, in one call.
 
-The programs `run_classifier`, `run_squad`, `run_ner` and `run_swag` call `run`, because
-they have read the checkpoint already.
+The programs `run_classifier`, `run_squad`, `run_ner`, `run_swag` and `run_embedding`
+call `run`, because they have read the checkpoint already.
 """
 
 import dataclasses
@@ -79,7 +79,7 @@ def fine_tune(
 
     Args:
         task: The task: `glue_task`, `custom_task`, `SquadTask`, `NerTask`,
-            `ChoiceTask`, or your own subclass of `Task`.
+            `ChoiceTask`, `EmbeddingTask`, or your own subclass of `Task`.
         data: The location of the data set.
         output_dir: The folder of the run.
         init_checkpoint: The pretrained model; see `bert_tf.load`. None for random
@@ -189,6 +189,8 @@ def run(
     with trainer.locked_folder():
         # Cache the outputs of models that do not change, and train.
         _write_records(data, trainer, removes_result=phases.train)
+        is_new = phases.train and not trainer.resumes
+        split_results.find_baselines(evaluator, is_new, trainer.is_chief)
         if phases.train:
             if teacher and teacher_objective:
                 cache_teacher(teacher, teacher_objective, evaluator, trainer)

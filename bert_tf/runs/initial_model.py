@@ -62,6 +62,8 @@ def prepared_task(
         max_seq_length=settings.config.max_seq_length,
         trained=model.facts,
         stated_labels=labels,
+        initial=model.pretrained.facts,
+        global_batch_size=settings.training.global_batch_size,
     )
     if settings.head:
         task = task.with_head(settings.head)
@@ -88,7 +90,9 @@ def read_teacher(
 
     # Both models must have the same labels and read the same ids.
     pretrained = source.pretrained
-    task = _with_trained_head(task, pretrained.facts)
+    if pretrained.facts:
+        configs = (pretrained.config, student.pretrained.config)
+        task = task.of_teacher(pretrained.facts, *configs)
     facts = task.facts.saved()
     pretrained.check_task(facts, "teacher")
     pretrained.config.check_length(length)

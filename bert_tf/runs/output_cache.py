@@ -255,7 +255,7 @@ def cache_features(
                 outputs=model.features,
                 variables=trainer.objective.variables,
                 split=split,
-                parse=evaluator.parse,
+                parse=evaluator.parser(split.split),
                 key=key,
                 shape=(1 if pools else None, len(numbers), model.config.hidden_size),
             )

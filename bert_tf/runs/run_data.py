@@ -124,16 +124,16 @@ class RunData:
 
         self.label_weights = None
         if weights is not None:
-            records = self.splits["train"][0].records
+            train = self.splits["train"][0]
             self.label_weights = weights_of_label_ids(
-                task, weights, records, self.sizes
+                task, weights, train.records, self.sizes(train.split)
             )
         return self
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The size for each shape letter of the features of a record, such as "S"."""
-        return {**self.task.sizes, "S": self.config.max_seq_length}
+    def sizes(self, split: Split) -> dict[str, int]:
+        """Returns the size for each shape letter of the features of a record, such as "S"."""
+        sizes = self.task.for_split(split).sizes
+        return {**sizes, "S": self.config.max_seq_length}
 
     def fingerprint(self, kind: str = "train") -> Any:
         """Returns JSON values that identify the first split of a kind, or None."""
@@ -217,7 +217,7 @@ class RunData:
         if split.kind == "train" and self._unlabelled:
             yield from map(_Unlabelled, self.task.read(self._unlabelled, counts))
 
-    def _encode(self, kind: str, examples: Sequence[Any]) -> Encoded:
+    def _encode(self, split: Split, examples: Sequence[Any]) -> Encoded:
         """Converts a block of examples to records, and counts their tokens."""
         unlabelled = sum(isinstance(example, _Unlabelled) for example in examples)
         examples = [
@@ -225,7 +225,7 @@ class RunData:
             for example in examples
         ]
 
-        task = self.task.for_split(kind)
+        task = self.task.for_split(split)
         tokenizer = self.tokenizer
         encoded = task.encode(examples, tokenizer, self.config.max_seq_length)
 
@@ -253,8 +253,8 @@ class RunData:
         records = record_files.write(
             temporary,
             self._training_examples(split, counts),
-            encode=functools.partial(self._encode, split.kind),
-            table=self.task.table,
+            encode=functools.partial(self._encode, split),
+            table=self.task.for_split(split).table,
             key=key,
             notes=counts.notes,
         )
@@ -282,7 +282,7 @@ class RunData:
             "task": self.task.facts.of_records(),
             "features": [
                 [feature.name, feature.dtype, list(feature.shape)]
-                for feature in self.task.table
+                for feature in self.task.for_split(split).table
             ],
             "max_seq_length": self.config.max_seq_length,
             "vocabulary_sha256": self.tokenizer.vocabulary_sha256,

@@ -6,10 +6,10 @@ import os
 
 from bert_tf.runs import dev_split
 from bert_tf.runs.evaluation import SplitEvaluator
-from bert_tf.storage import files
+from bert_tf.storage import files, json_files
 from bert_tf.tasks.results import TaskResults, with_baselines
 from bert_tf.tasks.splits import Split
-from bert_tf.tasks.task import RESULTS
+from bert_tf.tasks.task import BEFORE_TRAINING, RESULTS
 from bert_tf.training.step.objective import Metrics
 from bert_tf.training.summaries import write_results
 
@@ -21,7 +21,8 @@ class Scores:
     """The results of splits.
 
     `values` has the metrics, and the step of the weights, by their names in the files.
-    `baselines` has the metrics of a constant prediction, by the name of the split.
+    `baselines` has the metrics of a constant prediction, or of the model before the
+    training, by the name of the split.
     """
 
     values: Metrics = dataclasses.field(default_factory=dict)
@@ -39,6 +40,9 @@ def evaluate(evaluator: SplitEvaluator, step: int, writes: bool) -> Scores:
     values: Metrics = {"global_step": step}
     baselines = {}
     for number, data in enumerate(splits):
+        # Another split than the first one is a sample, for use during training only.
+        if 0 < number == evaluator.data.task.held_out_split:
+            continue
         split = data.split
         results, metrics = evaluator.score(data)
         if number == 0 and "loss" in metrics:
@@ -52,6 +56,32 @@ def evaluate(evaluator: SplitEvaluator, step: int, writes: bool) -> Scores:
         name = splits[0].split.with_suffix("eval_results")
         write_results(os.path.join(folder, f"{name}.txt"), values)
     return Scores(values, baselines)
+
+
+def find_baselines(evaluator: SplitEvaluator, computes: bool, writes: bool) -> None:
+    """Sets the metrics of the dev splits before the training, for a task that needs them.
+
+    If `computes` is False, they are those that an earlier part of the run has written
+    for the same data.
+    """
+    data = evaluator.data
+    if not data.task.compares_with_initial:
+        return
+    path = os.path.join(data.folder, BEFORE_TRAINING)
+    known = {}
+    if computes:
+        for split in data.splits["dev"]:
+            _, metrics = evaluator.score(split)
+            known[split.split.name] = {"data": split.key["source"], "metrics": metrics}
+        if writes:
+            files.write_json(path, known)
+    elif files.exists(path):
+        known = json_files.read(path, own=True)
+
+    for split in data.splits["dev"]:
+        entry = known.get(split.split.name, {"data": None})
+        if entry["data"] == split.key["source"]:
+            evaluator.before_training[split.split.name] = entry["metrics"]
 
 
 def predict(evaluator: SplitEvaluator, step: int) -> Scores:
@@ -102,8 +132,8 @@ def conclude(scores: Scores, evaluator: SplitEvaluator, is_chief: bool) -> str:
         return ""
     split, (metric, sign) = evaluated[0].split, task.best_by
     writes = is_chief and split.kind == "dev"
-    if writes:
-        dev_split.write_examples(data.folder, evaluator.sampled[split.name])
+    if writes and (rows := evaluator.sampled[split.name]):
+        dev_split.write_examples(data.folder, rows)
 
     name = split.result_name(metric)
     if name not in scores.values:
@@ -120,7 +150,15 @@ def conclude(scores: Scores, evaluator: SplitEvaluator, is_chief: bool) -> str:
     )
     if writes:
         result.write(data.folder)
-        if result.is_degenerate:
+        if result.is_degenerate and task.compares_with_initial:
+            _LOGGER.warning(
+                "warning: the model is no better than before the training: %s %.4f, and "
+                "%.4f before. Try a lower learning rate or more data.",
+                metric,
+                value,
+                baseline,
+            )
+        elif result.is_degenerate:
             _LOGGER.warning(
                 "warning: the model is no better than a constant prediction: %s %.4f, "
                 "and %.4f if all predictions are the same. Try a lower learning rate, "
@@ -129,7 +167,12 @@ def conclude(scores: Scores, evaluator: SplitEvaluator, is_chief: bool) -> str:
                 value,
                 baseline,
             )
-    note = f" ({baseline:.4f} for a constant prediction)" if baseline else ""
+    of_baseline = (
+        "before the training"
+        if task.compares_with_initial
+        else "for a constant prediction"
+    )
+    note = f" ({baseline:.4f} {of_baseline})" if baseline else ""
     return f"{task.name}: {metric} {value:.4f} on the {split.kind} split{note}."
 
 
@@ -138,7 +181,7 @@ def _by_result_name(split: Split, metrics: Metrics) -> Metrics:
 
 
 def _baseline(evaluator: SplitEvaluator, split: Split, results: TaskResults) -> Metrics:
-    """Returns the metrics of a constant prediction; warns and returns {} if undefined."""
+    """Returns the metrics to compare with; warns and returns {} if they are undefined."""
     metric = evaluator.data.task.best_by[0]
     reason = results.undefined(metric)
     if not reason:

@@ -86,7 +86,7 @@ def train(
     if trainer.is_chief and not settings.features:
         rates |= step_costs.of_fine_tuning(trainer, data, order, settings.runtime)
 
-    parse = evaluator.parse
+    parse = evaluator.parser(split.split)
     if (label_weights := data.label_weights) is not None:
         _LOGGER.info("class weights: %s.", describe_weights(data.task, label_weights))
         parse = with_label_weights(parse, label_weights)
@@ -108,8 +108,8 @@ def train(
 
 
 def _held_out(evaluator: SplitEvaluator) -> HeldOutData:
-    """Returns the evaluation on the first dev split; text shows its report and errors."""
-    dev = evaluator.data.splits["dev"][0]
+    """Returns the evaluation on a dev split; text shows its report and errors."""
+    dev = evaluator.data.splits["dev"][evaluator.data.task.held_out_split]
     last = list[TaskResults]()
 
     def evaluate() -> Metrics:

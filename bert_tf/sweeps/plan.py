@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from bert_tf.errors import InputError
 
-PROGRAMS = ("run_classifier", "run_squad", "run_swag", "run_ner")
+PROGRAMS = ("run_classifier", "run_squad", "run_swag", "run_ner", "run_embedding")
 # Flags that only the sweep may set.
 _OWN = {
     "output_dir": "each run gets a folder in the --output_dir of the sweep",

@@ -34,11 +34,14 @@ class HeadObjective:
     Attributes:
         full_length: Whether each batch must be padded to `max_seq_length` positions,
             because the loss depends on padding.
+        compares_examples: Whether the objective is a `ComparingObjective`, and has its
+            methods.
 
     Source: google-research/bert `run_classifier.create_model`.
     """
 
     full_length = False
+    compares_examples = False
     # The key in `counts` of the number by which the sums are divided.
     _unit = "examples"
 

@@ -30,6 +30,8 @@ class TaskResults:
 
     Attributes:
         file_names: The names of the files with predictions.
+        before_training: The metrics of the model before the training, for a task that
+            compares with them; else {}.
         scores_predictions: Whether `write` also computes the metrics of a split with
             labels. The metrics are written to eval_results.txt, or to test_results.txt
             if the kind of the split is "test".
@@ -39,6 +41,7 @@ class TaskResults:
     scores_predictions = False
 
     def __init__(self) -> None:
+        self.before_training: Metrics = {}
         self._samples: list[str] = []
         self._num_lines = 0  # of the examples that `write` has written
         self._count = 0  # of examples with a label, if the subclass counts them

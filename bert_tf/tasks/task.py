@@ -50,6 +50,7 @@ TRUNCATED = "truncated"
 DEV_EXAMPLES = "dev_examples.jsonl"
 CUSTOM = "custom"  # the name of a task whose data set has no name
 RESULTS = "results.json"
+BEFORE_TRAINING = "before_training.json"  # the metrics of dev splits
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +81,8 @@ class TaskInputs:
             run trains a model.
         stated_labels: The lists of labels that are saved with the earlier run, the
             teacher and the initial model, if they have labels.
+        initial: The saved facts of the model that the run starts from; {} if unknown.
+        global_batch_size: The number of examples of a training batch.
     """
 
     location: DataLocation
@@ -88,6 +91,8 @@ class TaskInputs:
     max_seq_length: int
     trained: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     stated_labels: Sequence[Sequence[str]] = ()
+    initial: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    global_batch_size: int = 1
 
     def in_stated_order(self, labels: Sequence[str]) -> Sequence[str]:
         """Returns labels in the order that the first model with the same labels states.
@@ -122,6 +127,10 @@ class Task:
         endings: The usual endings of these files.
         head: The layers between the encoder and the output layer. None for a task whose
             head cannot be chosen; see `with_head`.
+        held_out_split: The index, in the dev splits, of the split that is evaluated
+            during training; if it is not 0, the split is evaluated only then.
+        compares_with_initial: Whether the baseline of a trained model is the model
+            before the training, instead of a constant prediction.
     """
 
     name: str
@@ -131,6 +140,8 @@ class Task:
     split_names: Mapping[str, Sequence[str]] = SPLIT_NAMES
     endings: Sequence[str] = ENDINGS
     head: HeadConfig | None = None
+    held_out_split = 0
+    compares_with_initial = False
 
     def with_head(self, head: HeadConfig) -> "Task":
         """Returns the task with other layers between the encoder and the output layer.
@@ -141,6 +152,23 @@ class Task:
         if self.head is None:
             return self
         return dataclasses.replace(self, head=head)  # type: ignore[type-var]
+
+    def of_teacher(
+        self, facts: Mapping[str, Any], config: BertConfig, student: BertConfig
+    ) -> "Task":
+        """Returns the task with the settings of a teacher, whose facts are given.
+
+        By default, returns the task with the head of the teacher.
+
+        Args:
+            facts: The saved facts of the teacher.
+            config: The architecture of the teacher.
+            student: The architecture of the student.
+
+        Raises:
+            InputError: The student cannot learn the outputs of the teacher.
+        """
+        return self.with_head(HeadConfig.from_dict(facts.get("head")))
 
     def prepare(self, inputs: TaskInputs) -> "Task":
         """Returns a copy with attributes from the model and the data, such as labels.
@@ -221,7 +249,7 @@ class Task:
         """Returns the splits of a kind; by default, one split.
 
         The default split is the explicit file, or a file with a conventional name. The
-        metrics of the first dev split select the best weights.
+        metrics of the dev split `held_out_split` select the best weights.
 
         Args:
             kind: One of `splits.KINDS`.
@@ -270,12 +298,16 @@ class Task:
     def as_row(self, example: Any) -> Row:
         """Returns an example as JSON values for `dev_examples.jsonl`.
 
-        By default, calls `example.as_row()`.
+        By default, calls `example.as_row()`. {} means that exports cannot be evaluated
+        on the example.
         """
         return example.as_row()
 
-    def for_split(self, kind: str) -> "Task":
-        """Returns the task whose `encode` is used for a kind of split; by default, `self`."""
+    def for_split(self, split: Split) -> "Task":
+        """Returns the task that encodes a split; by default, `self`.
+
+        The records of the split are those of its `encode`, `table` and `sizes`.
+        """
         return self
 
     def encode(

@@ -64,6 +64,11 @@ RUNS = {
         1e-5,
     ),
     "lora": ({"task": "lora"}, 1e-5),
+    "contrastive": (
+        {"task": "contrastive", "runtime": {"gradient_accumulation_steps": 4}},
+        1e-5,
+    ),
+    "cosent": ({"task": "cosent", "runtime": {"gradient_accumulation_steps": 2}}, 1e-5),
     "in_parts": (
         {"runtime": {"gradient_accumulation_steps": 4, "recompute": True}},
         1e-5,
@@ -86,6 +91,8 @@ RUNS = {
 }
 
 
+# What differs on JAX.
+ON_JAX = {"cosent": {"devices": 8}}
 # Fields that all runs set, that have tests of their own, or that have no effect on JAX:
 # jit_compile, because each step is compiled, and the names of a TPU.
 NOT_IN_RUNS = {
@@ -134,7 +141,9 @@ def folder(request, tmp_path_factory):
         for name in names:
             spec, _ = RUNS[name]
             weights = folder / spec.get("task", "pretraining") / "weights.npz"
-            yield {**spec, "folder": folder / backend / name, "weights": str(weights)}
+            special = ON_JAX.get(name, {}) if backend == "jax" else {}
+            run = {"folder": folder / backend / name, "weights": str(weights)}
+            yield {**spec, **special, **run}
 
     # The initial weights, which all runs with `weights` have.
     tasks = dict.fromkeys(RUNS[name][0].get("task", "pretraining") for name in names)

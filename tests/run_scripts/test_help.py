@@ -17,6 +17,7 @@ MAINS = {
     "run_scripts/run_classifier.py": "task_name output_dir",
     "run_scripts/run_squad.py": "output_dir",
     "run_scripts/run_swag.py": "output_dir",
+    "run_scripts/run_embedding.py": "output_dir",
     "run_scripts/run_ner.py": "output_dir",
     "run_scripts/sweep.py": "grid output_dir",
     "run_scripts/make_glue_submission.py": "input_dirs output_file",
@@ -39,6 +40,7 @@ feature_layers xnli_language tflite_precisions text_a_column text_b_column text
 task_name question layers labels label_separator label_column grid format context
 choice beam_options dask_scheduler precision scheme class_weights init_layers
 encoding title host prompt_name coordinator_address
+negative_columns score_column prompt_a prompt_b dimensions
 """
 WITHOUT_OPTIONAL_FLAGS = {"run_scripts/make_glue_submission.py"}
 # The import of each of these packages takes half a second or more.

@@ -17,6 +17,7 @@ from bert_tf.tasks.classification.classification_task import ClassificationTask
 from bert_tf.tasks.classification.long_texts import LongTexts
 from bert_tf.tasks.classification.sources.custom import TextColumns, custom_task
 from bert_tf.tasks.classification.text_examples import TextExample
+from bert_tf.tasks.splits import Split
 from bert_tf.tasks.task import LABEL_WEIGHTS, RECORD_WEIGHTS
 from bert_tf.tokenization import BertTokenizer
 
@@ -56,7 +57,7 @@ def test_records_are_those_of_plain_loops(stride, training):
     for limit in (1, 2, 3, 8):
         settings = LongTexts("windows", stride, limit)
         examples = [TextExample(text_of(n, n), label=LABELS[n % 3]) for n in SIZES]
-        task = task_of(settings).for_split("train" if training else "dev")
+        task = task_of(settings).for_split(Split("train" if training else "dev", None))
         encoded = task.encode(examples, TOKENIZER, LENGTH)
         expected = [rows_of(each.text_a, settings, training) for each in examples]
         counts = [len(rows) for rows in expected]

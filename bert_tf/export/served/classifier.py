@@ -18,9 +18,10 @@ from bert_tf.pretrained import Pretrained
 from bert_tf.tasks.classification.classification_results import RESULTS_BY_TYPE
 from bert_tf.tasks.classification.long_texts import SPECIAL_TOKENS, LongTexts
 from bert_tf.tasks.classification.sources.glue_tasks import selecting_metric
-from bert_tf.tasks.classification.text_examples import LabelParser, TextExample, text_of
+from bert_tf.tasks.classification.text_examples import LabelParser, TextExample
 from bert_tf.tasks.tables import column_values, place_of
 from bert_tf.tasks.task import DEFAULT_LENGTH, Outputs, settings_from
+from bert_tf.tasks.values import text_of
 from bert_tf.training.step.objective import Tensors
 
 DEFAULT_THRESHOLD = 0.5

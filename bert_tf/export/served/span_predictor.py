@@ -13,7 +13,6 @@ from bert_tf.export.served.tensor_operations import substrings
 from bert_tf.export.serving_settings import ServingSettings
 from bert_tf.modeling import BertSpanPredictor
 from bert_tf.pretrained import Pretrained
-from bert_tf.tasks.classification.text_examples import text_of
 from bert_tf.tasks.splits import RowCounts
 from bert_tf.tasks.squad.best_answers import AnswerSettings
 from bert_tf.tasks.squad.squad_encoding import SPECIAL_TOKENS, WindowSettings
@@ -22,6 +21,7 @@ from bert_tf.tasks.squad.squad_results import AnswerMetrics
 from bert_tf.tasks.squad.squad_task import check_room
 from bert_tf.tasks.tables import column_values, ending_without_gz
 from bert_tf.tasks.task import Outputs, settings_from
+from bert_tf.tasks.values import text_of
 from bert_tf.training.step.objective import Tensors
 
 

@@ -22,6 +22,7 @@ from bert_tf.saved_task import ROOM, TaskFacts
 from bert_tf.tasks.choice.choice_examples import ChoiceExample, read_examples
 from bert_tf.tasks.head_objective import HeadObjective
 from bert_tf.tasks.results import Metrics, Outputs, TaskResults, shortest_float
+from bert_tf.tasks.sequences import by_example
 from bert_tf.tasks.splits import SPLIT_NAMES, RowCounts, Split
 from bert_tf.tasks.tables import Row
 from bert_tf.tasks.task import Encoded, Task, TaskInputs
@@ -252,15 +253,7 @@ class ChoiceTask(Task):
 
         # From sequences to examples: [R, S] -> [N, C, S]
         exists = np.arange(self.num_choices) < per_example[:, None]  # [N, C]
-        paddings = {
-            "input_ids": np.int32(tokenizer.pad_id),
-            "input_mask": np.uint8(0),
-            "segment_ids": np.uint8(0),
-        }
-        columns: dict[str, np.ndarray] = {}
-        for name, padding in paddings.items():
-            columns[name] = np.full([*exists.shape, max_seq_length], padding)
-            columns[name][exists] = packed[name].numpy()
+        columns = by_example(packed, exists, tokenizer.pad_id)
         columns["num_choices"] = per_example
         columns["label_ids"] = np.array(
             [example.label or 0 for example in examples], np.int64

@@ -194,9 +194,9 @@ class ClassificationTask(Task):
             texts = {"text_a": example.text_a, "text_b": example.text_b or ""}
         return {**texts, "label": example.label}
 
-    def for_split(self, kind: str) -> "ClassificationTask":
-        """Returns the task for a kind of split; for dev and test splits, `max_windows` is None."""
-        if kind == "train":
+    def for_split(self, split: Split) -> "ClassificationTask":
+        """Returns the task for a split; for dev and test splits, `max_windows` is None."""
+        if split.kind == "train":
             return self
         return dataclasses.replace(
             self, long_texts=dataclasses.replace(self.long_texts, max_windows=None)

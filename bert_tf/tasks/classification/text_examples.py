@@ -7,16 +7,14 @@ import ast
 import dataclasses
 import difflib
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from bert_tf.errors import InputError, shortened
 from bert_tf.tasks.tables import Row, place_of
+from bert_tf.tasks.values import score_of, text_of
 
 Label = str | float | tuple[str, ...]
 _COLUMNS = ("text_a", "text_b", "label")
@@ -44,8 +42,6 @@ _OTHER_LIST = re.compile(
 )
 _INDICATORS = re.compile(r"\[\s*[01]\.?([\s,]+[01]\.?){2,}\s*\]")
 _LISTS = "Write all labels as lists of texts, such as ['a', 'b'], or none."
-# The records store scores as float32.
-_HIGHEST_SCORE = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,27 +126,6 @@ def nearest(text: str, known: Sequence[str]) -> str | None:
     return by_key[matches[0]] if matches else None
 
 
-def text_of(value: Any, place: str) -> str:
-    """Converts a text, a bool or a finite number to text; raises InputError for other values."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(
-            f"{place} has the number {value}. Write a text or a finite number."
-        )
-    if isinstance(value, (int, float)):
-        return str(value)
-
-    if value is None:
-        raise InputError(f"{place} has no value.")
-    raise InputError(
-        f"{place} has a value of type {type(value).__name__}. Write a text, a number "
-        "or a bool."
-    )
-
-
 class ListError(InputError):
     """A cell has a list that cannot be read, or only some cells of the column have lists."""
 
@@ -182,7 +157,7 @@ class LabelParser:
         if self.task_type == "classification":
             return self._one_label(value, place)
         if self.task_type == "regression":
-            return self._score(value, place)
+            return score_of(value, f"{place}: column {self.column!r}")
         return self._several_labels(value, place)
 
     def _one_label(self, value: Any, place: str) -> str:
@@ -230,21 +205,6 @@ class LabelParser:
         labels = tuple(dict.fromkeys(self._one_label(part, place) for part in value))
         self._has_lists = has_lists
         return labels
-
-    def _score(self, value: Any, place: str) -> float:
-        place = f"{place}: column {self.column!r}"
-        text = str(value) if isinstance(value, float) else text_of(value, place)
-        try:
-            score = math.nan if isinstance(value, bool) or "_" in text else float(text)
-        except ValueError:
-            score = math.nan
-
-        if not abs(score) <= _HIGHEST_SCORE:  # also true for NaN
-            raise InputError(
-                f"{place} has {text[:60]!r}. Write a finite number of at most "
-                f"{_HIGHEST_SCORE:.2g}."
-            )
-        return score
 
 
 def _unquoted(item: str) -> str:

@@ -25,6 +25,7 @@ from bert_tf.training.step.objective import (
     Tensors,
     add_to_totals,
     combine,
+    compares_examples,
 )
 from bert_tf.training.step.step_result import (
     MAX_BAD_STEPS,
@@ -129,6 +130,10 @@ class JaxStepRunner:
         self._runtime = runtime
         self._devices = devices
         self._sums = with_weights(objective.sums, objective.variables)
+        if compares_examples(objective):
+            self._compared_values = with_weights(
+                objective.compared_values, objective.variables
+            )
         depths = objective.depths if config.layer_decay != 1 else None
         self.optimizer = JaxOptimizer(objective.variables, config, depths)
 
@@ -288,22 +293,69 @@ class JaxStepRunner:
             return value_and_gradients(loss, trainable)
 
         steps = self._runtime.gradient_accumulation_steps
-        first = {name: value[0] for name, value in batch.items()}
         if steps == 1:
+            first = {name: value[0] for name, value in batch.items()}
             return of_part(first, seed)
+        if not compares_examples(self._objective):
+            return _added(of_part, dict(batch), seed)
 
-        def add_part(totals: Any, indexed: Any) -> tuple[Any, None]:
-            index, part = indexed
-            results = of_part(part, jax.random.fold_in(seed, index))
-            return jax.tree.map(jnp.add, totals, results), None
+        # The loss compares examples of all parts, whose values are computed first.
+        def values_of_part(part: Tensors, part_seed: Any) -> Tensors:
+            values = self._compared_values(weights, part, True, part_seed)
+            return {name: jnp.asarray(value) for name, value in values.items()}
 
-        # One part at a time is in memory.
-        zeros = jax.tree.map(
-            lambda each: jnp.zeros(each.shape, each.dtype),
-            jax.eval_shape(of_part, first, seed),
+        values = jax.lax.map(
+            lambda indexed: values_of_part(
+                indexed[1], jax.random.fold_in(seed, indexed[0])
+            ),
+            (jnp.arange(steps), dict(batch)),
         )
-        totals, _ = jax.lax.scan(add_part, zeros, (jnp.arange(steps), dict(batch)))
-        return totals
+        sums, upstream = self._compare(values, counts, scale)
+
+        def of_values(part: Any, part_seed: Any) -> Any:
+            features, gradients = part
+
+            def product(trained: Tensors) -> tuple[Any, Any]:
+                values = self._compared_values(
+                    {**weights, **trained}, features, True, part_seed
+                )
+                total = sum(
+                    jnp.sum(values[name] * gradients[name]) for name in gradients
+                )
+                return total, {}
+
+            return value_and_gradients(product, trainable)
+
+        _, gradients, squares = _added(of_values, (dict(batch), upstream), seed)
+        return sums, gradients, squares
+
+    def _compare(
+        self, values: Tensors, counts: Tensors, scale: Any
+    ) -> tuple[Tensors, Tensors]:
+        """Returns the sums of a global batch, and the gradients of its compared values.
+
+        `values` and gradients are [N, B / N, ...], for N accumulation steps.
+        """
+        rows = {name: _merge_steps(value) for name, value in values.items()}
+        floats = {
+            name: value
+            for name, value in rows.items()
+            if jnp.issubdtype(value.dtype, jnp.floating)
+        }
+
+        objective: Any = self._objective  # a `ComparingObjective`
+
+        def loss(floats: Tensors) -> tuple[Any, Any]:
+            by_row = objective.row_sums({**rows, **floats})
+            sums = {name: jnp.sum(value) for name, value in by_row.items()}
+            return objective.loss(sums, counts) * scale, sums
+
+        gradients, sums = jax.grad(loss, has_aux=True)(floats)
+        upstream = {
+            name: jnp.reshape(gradient, values[name].shape)
+            for name, gradient in gradients.items()
+        }
+        return sums, upstream
 
     def _sums_and_counts(self, weights: Tensors, batch: Tensors) -> tuple[Any, Any]:
         rows = {name: _merge_steps(value) for name, value in batch.items()}
@@ -334,3 +386,24 @@ def _key(seed: int) -> Any:
 def _merge_steps(values: Any) -> Any:
     """Reshapes [N, B / N, ...] to [B, ...]."""
     return jnp.reshape(values, (-1, *values.shape[2:]))
+
+
+def _added(compute: Any, parts: Any, seed: Any) -> Any:
+    """Adds the results of `compute` over accumulation steps, of which each has a seed.
+
+    The arrays of `parts` are [N, B / N, ...]. One part at a time is in memory.
+    """
+    steps = len(jax.tree.leaves(parts)[0])
+    first = jax.tree.map(lambda value: value[0], parts)
+    zeros = jax.tree.map(
+        lambda each: jnp.zeros(each.shape, each.dtype),
+        jax.eval_shape(compute, first, seed),
+    )
+
+    def add_part(totals: Any, indexed: Any) -> tuple[Any, None]:
+        index, part = indexed
+        results = compute(part, jax.random.fold_in(seed, index))
+        return jax.tree.map(jnp.add, totals, results), None
+
+    totals, _ = jax.lax.scan(add_part, zeros, (jnp.arange(steps), parts))
+    return totals

@@ -7,7 +7,7 @@ reports besides losses and metrics. To report a further scalar, add it to the di
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 
@@ -81,6 +81,45 @@ class Objective(Protocol):
 
     def metrics(self, sums: Tensors, counts: Tensors) -> Metrics:
         """Returns the reported metrics except the loss, from totals over batches."""
+
+
+class ComparingObjective(Objective, Protocol):
+    """An objective whose loss compares each example with all others of the global batch.
+
+    For example, the other texts of a batch are the negatives of a contrastive loss. The
+    engine first computes the values of all parts without gradients, then the loss of
+    the global batch and its gradients with respect to these values, and then each part
+    again, with the same dropout masks, for the gradients of the weights. A batch of one
+    part needs no second computation.
+
+    `sums` must return the sums of `row_sums(compared_values(batch, training, seed))`;
+    see `summed_rows`.
+
+    Source: Gao et al. 2021 (arXiv:2101.06983), section 3.
+    """
+
+    compares_examples: bool = True
+
+    def compared_values(
+        self, batch: Tensors, training: bool, seed: Any = None
+    ) -> Tensors:
+        """Runs the model; returns all that `row_sums` needs, such as vectors: [B, ...] each.
+
+        The shapes after the first axis must be the same in all parts of a batch.
+        `Objective.sums` describes the arguments.
+        """
+
+    def row_sums(self, values: Tensors) -> Tensors:
+        """Returns the share of each example in the numerators of `sums`: float32 [B] each.
+
+        Args:
+            values: The results of `compared_values` for all examples of a global batch.
+        """
+
+
+def compares_examples(objective: Any) -> TypeGuard[ComparingObjective]:
+    """Returns whether an objective is a `ComparingObjective`."""
+    return getattr(objective, "compares_examples", False)
 
 
 def loss_and_metrics(objective: Objective, sums: Tensors, counts: Tensors) -> Metrics:

@@ -7,7 +7,13 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.training.step import debug_nans
-from bert_tf.training.step.objective import ORIGIN, Objective, Tensors, combine
+from bert_tf.training.step.objective import (
+    ORIGIN,
+    Objective,
+    Tensors,
+    combine,
+    compares_examples,
+)
 from bert_tf.training.step.step_result import (
     MAX_BAD_STEPS,
     StepResult,
@@ -16,6 +22,7 @@ from bert_tf.training.step.step_result import (
     reported,
     without_origin,
 )
+from bert_tf.training.tensorflow_step import compared_examples
 from bert_tf.training.tensorflow_step.gradient_clipping import (
     clip_gradients,
     squares_of_rows,
@@ -25,6 +32,9 @@ from bert_tf.training.tensorflow_step.gradient_clipping import (
 from bert_tf.training.tensorflow_step.optimizer import TensorFlowOptimizer
 from bert_tf.training.tensorflow_step.strategy import make_strategy
 from bert_tf.training.training_config import RuntimeConfig, TrainingConfig
+
+# The feature of a batch with the gradients of a loss with respect to compared values.
+_UPSTREAM = "upstream"
 
 
 class TensorFlowStepRunner:
@@ -57,6 +67,14 @@ class TensorFlowStepRunner:
         # XLA program cannot update the variables of several replicas.
         self._gradients = tf.function(
             self._compute_gradients, jit_compile=runtime.jit_compile, autograph=False
+        )
+        self._compared_values = tf.function(
+            self._compute_values, jit_compile=runtime.jit_compile, autograph=False
+        )
+        self._value_gradients = tf.function(
+            self._compute_value_gradients,
+            jit_compile=runtime.jit_compile,
+            autograph=False,
         )
         self._train_steps = tf.function(self._loop_over_steps, autograph=False)
         self._train_step = tf.function(self._step, autograph=False)
@@ -226,7 +244,7 @@ class TensorFlowStepRunner:
         counts = _all_reduce(self._objective.counts(part), context)
         loss_scale = self.optimizer.loss_scale
         sums, gradients, squares = self._accumulate_gradients(
-            part, counts, self._seed(step, replica), loss_scale
+            part, counts, self._seed(step, replica), loss_scale, context
         )
 
         # Their sums over the replicas, which are equal on all of them.
@@ -266,18 +284,37 @@ class TensorFlowStepRunner:
         return fold_in(fold_in((self._config.seed, 0), step), replica)
 
     def _accumulate_gradients(
-        self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
+        self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any, context: Any
     ) -> tuple[Tensors, ...]:
         """Sums the results of `_compute_gradients` over the parts of a replica's batch."""
+        steps = self._runtime.gradient_accumulation_steps
+        is_whole = steps == 1 and context.num_replicas_in_sync == 1
+        if is_whole or not compares_examples(self._objective):
+            return self._add_parts(
+                batch, seed, lambda *part: self._gradients(*part, counts, loss_scale)
+            )
+
+        # The loss compares examples of all parts, whose values are computed first.
+        values = self._join_parts(batch, seed)
+        sums, upstream = compared_examples.share_of_loss(
+            self._objective, values, counts, loss_scale, context
+        )
+        _, gradients, squares = self._add_parts(
+            {**batch, _UPSTREAM: upstream}, seed, self._value_gradients
+        )
+        return sums, gradients, squares
+
+    def _add_parts(
+        self, batch: Tensors, seed: Any, compute: Any
+    ) -> tuple[Tensors, ...]:
+        """Adds the sums, gradients and squared norms that `compute` returns for each part."""
         parts = self._runtime.gradient_accumulation_steps
         if parts == 1:
-            return self._gradients(batch, counts, seed, loss_scale)
+            return compute(batch, seed)
 
         def of_part(index: Any) -> tuple[Tensors, ...]:
-            part = _part_of_batch(batch, parts, index)
-            part_seed = tf.random.experimental.stateless_fold_in(seed, index)
-            sums, gradients, squares = self._gradients(
-                part, counts, part_seed, loss_scale
+            sums, gradients, squares = compute(
+                *_numbered_part(batch, seed, parts, index)
             )
             return sums, to_dense(gradients), squares
 
@@ -293,8 +330,50 @@ class TensorFlowStepRunner:
         )
         return totals
 
+    def _join_parts(self, batch: Tensors, seed: Any) -> Tensors:
+        """Returns the compared values of a replica's batch, of one part at a time."""
+        parts = self._runtime.gradient_accumulation_steps
+        if parts == 1:
+            return self._compared_values(batch, seed)
+
+        def of_part(index: Any) -> Tensors:
+            return self._compared_values(*_numbered_part(batch, seed, parts, index))
+
+        first = of_part(tf.constant(0))
+        dtypes = tf.nest.map_structure(lambda value: value.dtype, first)
+        others = tf.map_fn(
+            of_part,
+            tf.range(1, parts),
+            parallel_iterations=1,
+            fn_output_signature=dtypes,
+        )
+        return {
+            name: tf.concat([value, _merge_parts(others[name])], axis=0)
+            for name, value in first.items()
+        }
+
+    def _compute_values(self, batch: Tensors, seed: Any) -> Tensors:
+        objective: Any = self._objective  # a `ComparingObjective`
+        return dict(objective.compared_values(batch, training=True, seed=seed))
+
+    def _compute_value_gradients(
+        self, batch: Tensors, seed: Any
+    ) -> tuple[Tensors, ...]:
+        """Returns no sums, and gradients and norms for the gradients of the values."""
+        batch = dict(batch)
+        upstream = batch.pop(_UPSTREAM)
+        with tf.GradientTape() as tape:
+            values = self._compute_values(batch, seed)
+            products = [
+                tf.reduce_sum(values[name] * gradient)
+                for name, gradient in upstream.items()
+            ]
+            total = tf.add_n(products)
+        gradients = self._existing_gradients(tape, total)
+        return {}, gradients, squares_of_rows(gradients)
+
     def _compute_gradients(
-        self, batch: Tensors, counts: Tensors, seed: Any, loss_scale: Any
+        self, batch: Tensors, seed: Any, counts: Tensors, loss_scale: Any
     ) -> tuple[Tensors, ...]:
         """Returns sums, gradients, and the squared norms of sparse gradients."""
         with tf.GradientTape() as tape:
@@ -347,10 +426,11 @@ class TensorFlowStepRunner:
         replica = context.replica_id_in_sync_group
         size = next(iter(batch.values())).shape[0]
 
-        # If a batch does not divide evenly, each replica evaluates the complete batch,
-        # and only the results of the first replica count.
+        # If a batch does not divide evenly or has no parts, each replica evaluates the
+        # complete batch, and only the results of the first replica count.
         weight = 1.0
-        if size is not None and size % replicas == 0:
+        is_divisible = size is not None and size % replicas == 0
+        if is_divisible and not compares_examples(self._objective):
             batch = _part_of_batch(batch, replicas, replica)
         elif replicas > 1:
             weight = tf.cast(tf.equal(replica, 0), tf.float32)
@@ -382,5 +462,19 @@ def _part_of_batch(batch: Tensors, parts: int, index: Any) -> Tensors:
     """Splits a batch into equal parts, and returns the part with the given index."""
     if parts == 1:
         return dict(batch)
-    split = {name: tf.split(value, parts) for name, value in batch.items()}
-    return {name: tf.stack(pieces)[index] for name, pieces in split.items()}
+    return tf.nest.map_structure(
+        lambda value: tf.stack(tf.split(value, parts))[index], dict(batch)
+    )
+
+
+def _numbered_part(
+    batch: Tensors, seed: Any, parts: int, index: Any
+) -> tuple[Tensors, Any]:
+    """Returns a part of a batch, and its seed."""
+    part_seed = tf.random.experimental.stateless_fold_in(seed, index)
+    return _part_of_batch(batch, parts, index), part_seed
+
+
+def _merge_parts(values: Any) -> Any:
+    """Reshapes [N, B, ...] to [N * B, ...]."""
+    return tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], axis=0))

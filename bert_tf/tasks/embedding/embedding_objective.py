@@ -1,0 +1,114 @@
+"""`EmbeddingObjective`: the loss of the vectors of a global batch.
+
+Shape letters: B batch, C texts of a row, S sequence length, D size of a vector.
+"""
+
+from typing import Any
+
+from keras import ops
+
+from bert_tf.modeling import BertEncoder
+from bert_tf.record_format import INPUTS
+from bert_tf.tasks.embedding.losses import BatchLoss, normalized
+from bert_tf.tasks.head_objective import HeadObjective, Numbers, weighted
+from bert_tf.tasks.task import LABEL_WEIGHTS
+from bert_tf.training.step.objective import Tensors
+
+
+class EmbeddingObjective(HeadObjective):
+    """Compares the vectors of all texts of a global batch; see `ComparingObjective`.
+
+    Args:
+        model: The encoder.
+        loss: The loss of a batch.
+        pooling: "mean" or "first".
+        best_by: The metric that selects the best weights, and its sign.
+    """
+
+    compares_examples = True
+
+    def __init__(
+        self,
+        model: BertEncoder,
+        loss: BatchLoss,
+        pooling: str,
+        best_by: tuple[str, int],
+    ) -> None:
+        super().__init__(model, best_by)
+        self._batch_loss = loss
+        self._pooling = pooling
+
+    def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
+        """Returns `vectors`, float32 [B, C, H], before their normalization."""
+        # Each text is a sequence: [B, C, S] -> [B * C, S].
+        num_texts, length = (
+            batch["input_ids"].shape[1],
+            ops.shape(batch["input_ids"])[2],
+        )
+        rows = {
+            feature.name: ops.reshape(batch[feature.name], (-1, length))
+            for feature in INPUTS
+        }
+        hidden = self.model(rows, training=training)["sequence_output"]
+        pooled = pool(ops.cast(hidden, "float32"), rows["input_mask"], self._pooling)
+        size = self.model.config.hidden_size
+        return {"vectors": ops.reshape(pooled, (-1, num_texts, size))}
+
+    def outputs(self, batch: Tensors) -> Tensors:
+        """Returns the normalized `vectors` of the texts: float32 [B, C, H]."""
+        return {"vectors": normalized(self._run_model(batch)["vectors"])}
+
+    def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
+        """Returns the loss and the numerators of metrics, each summed over the batch."""
+        rows = self.row_sums(self.compared_values(batch, training, seed))
+        return {name: ops.sum(values) for name, values in rows.items()}
+
+    def compared_values(
+        self, batch: Tensors, training: bool, seed: Any = None
+    ) -> Tensors:
+        """Returns the vectors, and the features of the batch that the loss needs."""
+        names = ("text_keys", "label_ids", LABEL_WEIGHTS)
+        features = {name: batch[name] for name in names if name in batch}
+        return {**self.outputs_of_model(batch, training, seed), **features}
+
+    def row_sums(self, values: Tensors) -> Tensors:
+        """Returns each row's share of the loss and of the numerators of metrics: float32 [B]."""
+        rows = self._batch_loss.of_rows(values)
+        return {**rows, "loss": weighted(rows["loss"], values)}
+
+    def logits_to_learn(self, outputs: Tensors) -> Any:
+        """Returns the normalized vectors of all texts of a row: float32 [B, 1, C * H]."""
+        vectors = normalized(outputs["vectors"])
+        _, num_texts, size = vectors.shape
+        return ops.reshape(vectors, (-1, 1, num_texts * size))
+
+    def teacher_losses(
+        self, outputs: Tensors, teacher: Any, batch: Tensors, temperature: float
+    ) -> Any:
+        """Returns the squared distance of the vectors, as a mean over the texts of a row: [B].
+
+        The temperature has no effect.
+
+        Source: Reimers and Gurevych 2020 (arXiv:2004.09813), section 2, where it is the
+        mean over the values of a vector instead of the sum.
+        """
+        own = self.logits_to_learn(outputs)
+        squares = ops.sum(ops.square(own - teacher), axis=(1, 2))
+        exists = ops.any(batch["text_keys"] != 0, axis=-1)  # [B, C]
+        return squares / ops.sum(ops.cast(exists, "float32"), axis=-1)
+
+    def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
+        """Returns the share of rows whose second text is the nearest one of the batch."""
+        return super().metrics(sums, counts) if "correct" in sums else {}
+
+
+def pool(vectors: Any, mask: Any, pooling: str) -> Any:
+    """Returns the vector of each text, [B, H], from those of its tokens, [B, S, H].
+
+    The vector of a text without tokens is 0.
+    """
+    weights = ops.cast(mask, vectors.dtype)[:, None]  # [B, 1, S]
+    if pooling == "first":
+        return vectors[:, 0] * weights[:, :, 0]
+    total = ops.matmul(weights, vectors)[:, 0]
+    return total / ops.maximum(ops.sum(weights, axis=-1), 1.0)

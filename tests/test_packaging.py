@@ -102,4 +102,4 @@ def test_the_package_lists_its_programs():
     listed = run_python("-m", "bert_tf").stdout
     purpose = "Pretrains BERT with masked-LM and next-sentence prediction"
     assert re.search(rf"^  bert-tf-run-pretraining +{purpose}", listed, re.M)
-    assert len(re.findall(r"^  bert-tf-[\w-]+ +[A-Z].+\.$", listed, re.M)) == 17
+    assert len(re.findall(r"^  bert-tf-[\w-]+ +[A-Z].+\.$", listed, re.M)) == 18

@@ -16,7 +16,7 @@ from bert_tf.runs.fine_tuning_config import (
     RunSettings,
 )
 from bert_tf.runs.output_cache import cache_outputs, sha256_of_weights
-from bert_tf.tasks.head_objective import HeadObjective, weighted
+from bert_tf.tasks.head_objective import HeadObjective, sums_of_rows, weighted
 from bert_tf.tasks.task import RECORD_WEIGHTS, TEACHER_LOGITS
 from bert_tf.training.step.objective import Metrics, Tensors
 from bert_tf.training.trainer import Trainer
@@ -69,8 +69,7 @@ class DistillationObjective:
         losses and the teacher losses.
         """
         if self.student.compares_examples:
-            rows = self.row_sums(self.compared_values(batch, training, seed))
-            return {name: ops.sum(values) for name, values in rows.items()}
+            return sums_of_rows(self, batch, training, seed)
         outputs = self.student.outputs_of_model(batch, training, seed)
         sums = self.student.sums_of_outputs(outputs, batch)
 

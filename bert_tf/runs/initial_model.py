@@ -3,11 +3,10 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from bert_tf.errors import InputError, plain
-from bert_tf.head_config import HeadConfig
 from bert_tf.modeling.initial_weights import drawn_late
 from bert_tf.runs.distillation import Teacher
 from bert_tf.runs.fine_tuning_config import (
@@ -67,7 +66,7 @@ def prepared_task(
     )
     if settings.head:
         task = task.with_head(settings.head)
-    return _with_trained_head(task, model.facts).prepare(inputs)
+    return task.with_saved_head(model.facts).prepare(inputs)
 
 
 def read_teacher(
@@ -117,13 +116,6 @@ def read_teacher(
 
     sha256 = pretrained.contents.sha256() if pretrained.contents else ""
     return Teacher(settings, sha256, cache, make_objective)
-
-
-def _with_trained_head(task: Task, trained: Mapping[str, Any]) -> Task:
-    """Returns the task with the head of the trained model, if there is a model."""
-    if not trained:
-        return task
-    return task.with_head(HeadConfig.from_dict(trained.get("head")))
 
 
 def initializer(

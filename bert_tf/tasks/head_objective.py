@@ -140,6 +140,14 @@ class HeadObjective:
         return divergence(teacher[:, 0], outputs["logits"], temperature)
 
 
+def sums_of_rows(
+    objective: Any, batch: Tensors, training: bool, seed: Any
+) -> dict[str, Any]:
+    """Returns the `sums` of a `ComparingObjective`."""
+    rows = objective.row_sums(objective.compared_values(batch, training, seed))
+    return {name: ops.sum(values) for name, values in rows.items()}
+
+
 def weighted(losses: Any, batch: Tensors, weights: str = LABEL_WEIGHTS) -> Any:
     """Multiplies losses by the feature of the batch that `weights` names, if there is one."""
     return losses * batch[weights] if weights in batch else losses

@@ -153,6 +153,12 @@ class Task:
             return self
         return dataclasses.replace(self, head=head)  # type: ignore[type-var]
 
+    def with_saved_head(self, facts: Mapping[str, Any]) -> "Task":
+        """Returns the task with the head in the facts of a model; `self` if there are none."""
+        if not facts:
+            return self
+        return self.with_head(HeadConfig.from_dict(facts.get("head")))
+
     def of_teacher(
         self, facts: Mapping[str, Any], config: BertConfig, student: BertConfig
     ) -> "Task":
@@ -168,7 +174,7 @@ class Task:
         Raises:
             InputError: The student cannot learn the outputs of the teacher.
         """
-        return self.with_head(HeadConfig.from_dict(facts.get("head")))
+        return self.with_saved_head(facts)
 
     def prepare(self, inputs: TaskInputs) -> "Task":
         """Returns a copy with attributes from the model and the data, such as labels.

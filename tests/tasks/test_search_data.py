@@ -229,6 +229,19 @@ def test_a_limit_cuts_the_queries_and_not_the_corpus(tmp_path):
     assert examples == read(path)[:103]
 
 
+def test_a_sample_is_read_again_for_another_run(tmp_path):
+    location = DataLocation(data_dir=many(tmp_path))
+    first, second = (find_source("dev", location, PAIR).sampled(0, 5) for _ in range(2))
+    found = list(first.examples(RowCounts()))
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text(corpus.read_text().replace('"text": "', '"text": "new '))
+    # The texts of a run stay the same, and the next run reads the file.
+    assert list(first.examples(RowCounts())) == found
+    changed = list(second.examples(RowCounts()))
+    assert [each.id for each in changed] == [each.id for each in found]
+    assert changed[0].text == f"new {found[0].text}"
+
+
 def test_a_sample_has_the_documents_of_its_queries(tmp_path):
     source = find_source("dev", DataLocation(data_dir=many(tmp_path)), PAIR)
     everything = list(source.examples(RowCounts()))

@@ -10,7 +10,12 @@ from keras import ops
 from bert_tf.modeling import BertEncoder
 from bert_tf.record_format import INPUTS
 from bert_tf.tasks.embedding.losses import BatchLoss, normalized
-from bert_tf.tasks.head_objective import HeadObjective, Numbers, weighted
+from bert_tf.tasks.head_objective import (
+    HeadObjective,
+    Numbers,
+    sums_of_rows,
+    weighted,
+)
 from bert_tf.tasks.task import LABEL_WEIGHTS
 from bert_tf.training.step.objective import Tensors
 
@@ -60,8 +65,7 @@ class EmbeddingObjective(HeadObjective):
 
     def sums(self, batch: Tensors, training: bool, seed: Any = None) -> Tensors:
         """Returns the loss and the numerators of metrics, each summed over the batch."""
-        rows = self.row_sums(self.compared_values(batch, training, seed))
-        return {name: ops.sum(values) for name, values in rows.items()}
+        return sums_of_rows(self, batch, training, seed)
 
     def compared_values(
         self, batch: Tensors, training: bool, seed: Any = None

@@ -100,14 +100,14 @@ class EmbeddingTask(Task):
 
     def prepare(self, inputs: TaskInputs) -> "EmbeddingTask":
         """Returns a copy with the settings of a trained model and the size of a batch."""
-        self.settings.loss_of(self.has_scores)
+        loss = self.settings.loss_of(self.has_scores)
         facts = inputs.trained or inputs.initial
         settings = self.settings.with_defaults(facts.get("embedding", {}))
         batch_size = inputs.global_batch_size
 
         # Without training, the loss is that of the training, if it fits the data.
         kind, *values = inputs.trained.get("loss", ("",))
-        if kind == self.settings.loss_of(self.has_scores):
+        if kind == loss:
             scale, both_directions, batch_size = values
             sizes = facts.get("embedding", {}).get("dimensions", ())
             settings = dataclasses.replace(
@@ -298,9 +298,9 @@ class EmbeddingTask(Task):
     def make_results(self, split: Split) -> TaskResults:
         """Returns the object that computes the metrics, and writes the predictions."""
 
-        def loss_of(vectors: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            values = {"vectors": vectors, "label_ids": labels, "text_keys": labels}
-            return np.asarray(self._loss(vectors.shape[-1]).of_rows(values)["loss"])
+        def loss_of(values: Mapping[str, np.ndarray]) -> np.ndarray:
+            loss = self._loss(values["vectors"].shape[-1])
+            return np.asarray(loss.of_rows(values)["loss"])
 
         if isinstance(split.source, SearchSource):
             # A loss for scores is not defined for search.

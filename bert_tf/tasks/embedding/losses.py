@@ -39,9 +39,9 @@ class BatchLoss:
         A loss of the batch as a whole, CoSENT, is that of each row.
 
         Args:
-            values: `vectors`, float32 [B, C, D], of any length; `text_keys`, int32 [B,
-                C, 2]; `label_ids`, float32 [B], the scores; and, optionally,
-                `task.LABEL_WEIGHTS`, float32 [B].
+            values: `vectors`, float32 [B, C, D], of any length; for pairs without
+                scores `text_keys`, int32 [B, C, K]; for scores `label_ids`, float32
+                [B]; and, optionally, `task.LABEL_WEIGHTS`, float32 [B].
 
         Returns:
             `loss`, float32 [B], and for pairs without scores `correct`, float32 [B]: 1
@@ -53,11 +53,12 @@ class BatchLoss:
         return {"loss": loss} if correct is None else {"loss": loss, "correct": correct}
 
     def _of_size(self, values: Tensors, size: int) -> tuple[Any, Any]:
-        vectors, scores = cut(values["vectors"], size), values["label_ids"]
+        vectors = cut(values["vectors"], size)
         if self.kind == CONTRASTIVE:
             return contrastive(
                 vectors, values["text_keys"], self.scale, self.both_directions
             )
+        scores = values["label_ids"]
         if self.kind == COSENT:
             weights = values.get(LABEL_WEIGHTS, ops.ones_like(scores))
             loss = cosent(vectors, scores, weights, self.scale)

@@ -86,7 +86,7 @@ class SearchSource:
         return f"{text} sample {self.sample}" if self.sample else text
 
     def examples(self, counts: RowCounts, max_queries: int = 0) -> Iterator[SearchText]:
-        """Yields all documents, then the queries that have judgements.
+        """Returns all documents, then the queries that have judgements.
 
         The texts of a corpus are not held in memory, but its ids are. A table of pairs
         is held in memory. Judgements of unknown queries or documents are ignored.
@@ -100,10 +100,17 @@ class SearchSource:
             InputError: A file is missing or malformed, two texts of a file have the
                 same id, or no query or no document of the judgements is known.
         """
-        if self.sample:
-            yield from _texts_of_sample(self, max_queries)
-        else:
-            yield from self._read(counts, max_queries)
+        if not self.sample:
+            return self._read(counts, max_queries)
+        # Evaluations do not read the corpus again.
+        if max_queries not in self._samples:
+            self._samples[max_queries] = tuple(self._read(RowCounts(), max_queries))
+        return iter(self._samples[max_queries])
+
+    @functools.cached_property
+    def _samples(self) -> dict[int, tuple[SearchText, ...]]:
+        """The texts of the sample that were read, by the maximum number of queries."""
+        return {}
 
     def _read(self, counts: RowCounts, max_queries: int) -> Iterator[SearchText]:
         if self.folder is None:
@@ -151,12 +158,6 @@ class SearchSource:
                     known[name] = relevance
             if known:
                 yield SearchText(query, queries[query], known)
-
-
-@functools.lru_cache(2)
-def _texts_of_sample(source: SearchSource, max_queries: int) -> tuple[SearchText, ...]:
-    """Returns the texts of a sample, so that evaluations do not read the corpus again."""
-    return tuple(source._read(RowCounts(), max_queries))
 
 
 def find_source(

@@ -28,9 +28,8 @@ class SearchResults(TaskResults):
     first 300 characters of the documents.
 
     Args:
-        loss_of: Returns the loss of each row of a batch, float [B], from the vectors,
-            float32 [B, 2, D], and the numbers of its texts, int32 [B, 2, 1]. None for
-            no loss.
+        loss_of: Returns the loss of each row of a batch, float [B], from `vectors`,
+            float32 [B, 2, D], and `text_keys`, int32 [B, 2, 1]. None for no loss.
         batch_size: The number of rows of a batch in training. The loss is the mean of
             batches of this size, of the pairs of query and relevant document in the
             order of the file.
@@ -40,7 +39,7 @@ class SearchResults(TaskResults):
 
     def __init__(
         self,
-        loss_of: Callable[[np.ndarray, np.ndarray], np.ndarray] | None,
+        loss_of: Callable[[Outputs], np.ndarray] | None,
         batch_size: int,
     ) -> None:
         super().__init__()
@@ -86,9 +85,7 @@ class SearchResults(TaskResults):
             metrics["loss"] = self._mean_loss(self._loss_of)
         return metrics
 
-    def _mean_loss(
-        self, loss_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    ) -> float:
+    def _mean_loss(self, loss_of: Callable[[Outputs], np.ndarray]) -> float:
         """Returns the mean loss of batches of queries and relevant documents."""
         places = {name: index for index, name in enumerate(self._ids)}
         pairs = [
@@ -107,7 +104,8 @@ class SearchResults(TaskResults):
             texts = [queries[batch[:, 0]], documents[batch[:, 1]]]
             # A query and a document with the same number differ; 0 is a missing text.
             keys = batch * 2 + [1, 2]
-            losses = loss_of(np.stack(texts, axis=1), keys[..., None])
+            vectors = np.stack(texts, axis=1)
+            losses = loss_of({"vectors": vectors, "text_keys": keys[..., None]})
             total += float(np.sum(losses, dtype=np.float64))
         return total / len(pairs)
 

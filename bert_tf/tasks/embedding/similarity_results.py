@@ -20,8 +20,8 @@ class SimilarityResults(TaskResults):
     has the texts and, if it is known, the score.
 
     Args:
-        loss_of: Returns the loss of each row of a batch, float [B], from the vectors,
-            float32 [B, C, D], and the scores, float32 [B], of its rows.
+        loss_of: Returns the loss of each row of a batch, float [B], from `vectors`,
+            float32 [B, C, D], and the scores `label_ids`, float32 [B].
         batch_size: The number of rows of a batch in training. The loss is the mean of
             batches of this size, in the order of the file.
         max_score: The scores of the file are those of the examples times this number.
@@ -32,7 +32,7 @@ class SimilarityResults(TaskResults):
 
     def __init__(
         self,
-        loss_of: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        loss_of: Callable[[Outputs], np.ndarray],
         batch_size: int,
         max_score: float,
     ) -> None:
@@ -60,7 +60,8 @@ class SimilarityResults(TaskResults):
         if not self._block:
             return
         vectors, scores = zip(*self._block, strict=True)
-        losses = self._loss_of(np.stack(vectors), np.array(scores, np.float32))
+        labels = np.array(scores, np.float32)
+        losses = self._loss_of({"vectors": np.stack(vectors), "label_ids": labels})
         self._loss += float(np.sum(losses, dtype=np.float64))
         self._block = []
 

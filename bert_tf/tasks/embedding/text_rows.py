@@ -88,9 +88,8 @@ def read_rows(
     """Yields the rows of a table, in their order.
 
     Rows of a train or dev file whose first or second text is empty are skipped and
-    counted. Scores are divided
-    by `max_score`. Rows of a test file may lack scores, and a test file may have no
-    second texts.
+    counted. Scores are divided by `max_score`. Rows of a test file may lack scores, and
+    a test file may have no second texts.
 
     Raises:
         InputError: A column is missing, a value is malformed, or a score is not in [-1,

@@ -92,8 +92,7 @@ class ComparingObjective(Objective, Protocol):
     again, with the same dropout masks, for the gradients of the weights. A batch of one
     part needs no second computation.
 
-    `sums` must return the sums of `row_sums(compared_values(batch, training, seed))`;
-    see `summed_rows`.
+    `sums` must return the sums of `row_sums(compared_values(batch, training, seed))`.
 
     Source: Gao et al. 2021 (arXiv:2101.06983), section 3.
     """

@@ -21,7 +21,7 @@ def found(queries, documents, query_ids, document_ids, depth=100):
     return [row.tolist() for row in best]
 
 
-@pytest.mark.parametrize("block", [1, 3, 7, 4096])
+@pytest.mark.parametrize("block", [1, 3, 7, 2048])
 @pytest.mark.parametrize("depth", [1, 4, 100])
 def test_equal_vectors_tie_in_any_block(monkeypatch, block, depth):
     monkeypatch.setattr(search, "_BLOCK", block)

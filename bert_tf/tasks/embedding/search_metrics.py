@@ -12,8 +12,8 @@ import numpy as np
 
 from bert_tf.progress import Progress
 
-# Queries and documents of a block, whose scores take 64 MiB.
-_BLOCK = 4096
+# Queries and documents of a block, whose scores in float64 take 32 MiB.
+_BLOCK = 2048
 
 
 def best_documents(
@@ -27,7 +27,7 @@ def best_documents(
 
     The search is exact. A score is the dot product in float64, rounded to float32, so
     that it depends only on the two vectors. The documents are searched in blocks, and
-    no more than 64 MiB of scores are in memory.
+    no more than 32 MiB of scores are in memory.
 
     Args:
         queries: float32 [Q, D], vectors of length 1.
@@ -47,8 +47,8 @@ def best_documents(
     names = {*query_ids}
     own = {name: index for index, name in enumerate(document_ids) if name in names}
 
-    # The largest possible difference of two errors of BLAS, for vectors of length 1.
-    margin = 2 * (queries.shape[-1] + 1) * float(np.finfo(np.float32).eps)
+    # More than the error of a product in float64, for vectors of length 1.
+    error = (queries.shape[-1] + 1) * np.finfo(np.float64).eps
     best: list[np.ndarray] = [np.empty(0, np.int64)] * len(queries)
     best_scores: list[np.ndarray] = [np.empty(0, np.float32)] * len(queries)
     total = len(queries) * len(documents)
@@ -57,28 +57,29 @@ def best_documents(
     )
     with Progress("searching", total, "comparisons", log_end=False) as progress:
         for start, first in blocks:
-            block = documents[first : first + _BLOCK]
-            scores = queries[start : start + _BLOCK] @ block.T
-            for number, row in enumerate(scores, start):
+            block = documents[first : first + _BLOCK].astype(np.float64)
+            rows = queries[start : start + _BLOCK].astype(np.float64)
+            scores = rows @ block.T
+            for number, (query, row) in enumerate(
+                zip(rows, scores, strict=True), start
+            ):
                 # BLAS adds in an order that depends on the shape of a block and the
-                # position in it, so that the scores of equal vectors differ in their
-                # last bits. These scores only select the candidates: all documents
-                # that may be among the best. One more in the first block, which may
-                # contain the query itself.
-                known = best_scores[number]
-                if len(known) < depth:
-                    known = np.sort(np.append(known, row))[-depth - 1 :]
-                lowest = float(known.min()) - margin
-                near: np.ndarray = first + np.flatnonzero(row >= lowest)
-                near = near[near != own.get(query_ids[number], -1)]
+                # position in it, which can change the rounding to float32. The sum over
+                # the last axis has the same order for all documents.
+                exact = (row - error).astype(np.float32)
+                (unsure,) = np.nonzero(exact != (row + error).astype(np.float32))
+                exact[unsure] = (block[unsure] * query).sum(axis=-1)
 
-                # The sum over the last axis has the same order for each candidate.
-                products = documents[near] * queries[number].astype(np.float64)
-                exact = products.sum(axis=-1).astype(np.float32)
-                near = np.append(best[number], near)
-                exact = np.append(best_scores[number], exact)
-                order = np.lexsort((places[near], -exact))[:depth]
-                best[number] = near[order]
+                # The documents that may be among the best: those of earlier blocks, and
+                # those of this block that are not below the worst of them.
+                known = best_scores[number]
+                lowest = known.min() if len(known) == depth else -math.inf
+                (near,) = np.nonzero(exact >= lowest)
+                near = near[first + near != own.get(query_ids[number], -1)]
+                candidates = np.append(best[number], first + near)
+                exact = np.append(known, exact[near])
+                order = np.lexsort((places[candidates], -exact))[:depth]
+                best[number] = candidates[order]
                 best_scores[number] = exact[order]
             progress.update(scores.size)
     return best

@@ -120,6 +120,12 @@ def test_a_run_learns_scores_and_writes_cosines():
     facts = read_json(newest("out", "weights.json"))
     assert facts["embedding"]["prompts"] == {"query": "q0", "document": ""}
 
+    # A search has no loss of scores.
+    search = "--test_file=beir/qrels/dev.tsv --do_predict --init_checkpoint=out"
+    run_well(MODULE, f"{SCORED} {search} --output_dir=search")
+    text = pathlib.Path("search/test_results.txt").read_text()
+    assert "ndcg_at_10" in text and "loss" not in text
+
 
 @pytest.mark.medium
 def test_a_later_evaluation_has_the_loss_and_the_baselines_of_the_run():
@@ -127,6 +133,10 @@ def test_a_later_evaluation_has_the_loss_and_the_baselines_of_the_run():
     results = results_of("out")
     evaluate = "--do_eval --output_dir=out --data_dir=beir --text_a_column=q"
     run_well(MODULE, f"{evaluate} --text_b_column=a --train_batch_size=4")
+    assert results_of("out") == results | {"global_step": results["global_step"]}
+    # A file of judgements names its folder.
+    judged = evaluate.replace("--data_dir=beir", "--dev_file=beir/qrels/dev.tsv")
+    run_well(MODULE, f"{judged} --text_b_column=a")
     assert results_of("out") == results | {"global_step": results["global_step"]}
     # The baselines of other data are not known.
     run_well(MODULE, f"{evaluate} --text_b_column=a --dev_file=train.tsv")
@@ -145,6 +155,11 @@ def test_a_resumed_run_has_the_same_weights_and_baselines():
     )
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
+    assert results_of("half") == results_of("out")
+
+    # A new run in an old folder starts from the initial weights.
+    run_well(MODULE, f"{train} --output_dir=half --overwrite")
+    assert read_json("half/before_training.json") == before
     assert results_of("half") == results_of("out")
 
 

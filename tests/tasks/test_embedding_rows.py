@@ -262,3 +262,25 @@ def test_cuts_larger_than_the_vectors_are_refused():
 def test_rows_are_written_with_the_names_of_their_columns():
     row = TextRow(("a", "b"), 0.5, SCORED)
     assert row.as_row() == {"s1": "a", "s2": "b", "score": 0.5}
+
+
+def test_elements_of_lists_are_columns(tmp_path):
+    # The form of FlagEmbedding.
+    path = tmp_path / "train.jsonl"
+    rows = [
+        {"query": "who?", "pos": ["ann", "anna"], "neg": ["bob", "tim"]},
+        {"query": "where?", "pos": ["rome"], "neg": ["oslo"]},
+        {"query": "when?", "pos": [], "neg": ["now"]},
+    ]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    columns = PairColumns("query", "pos[0]", ("neg[0]", "neg[1]"))
+    found, counts = read(path, columns)
+    assert found == [
+        (("who?", "ann", "bob", "tim"), None),
+        (("where?", "rome", "oslo", ""), None),
+    ]
+    assert counts == {EMPTY: 1}
+    with refused_with("line 1", "'pos' has a list", "pos[0]"):
+        read(path, PairColumns("query", "pos"))
+    with refused_with("line 1", "'query' has no list"):
+        read(path, PairColumns("query[0]", "pos[0]"))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from bert_tf.errors import InputError
 from bert_tf.storage import files
 from bert_tf.tasks import tables
-from bert_tf.tasks.embedding.text_rows import EMPTY, is_in_part
+from bert_tf.tasks.embedding.text_rows import EMPTY, cells, is_in_part
 from bert_tf.tasks.splits import (
     SPLIT_NAMES,
     DataLocation,
@@ -223,13 +223,8 @@ def _read_pairs(
 
     The id of a text is the number of its first row, after "d" or "q".
     """
-    rows = tables.column_values(
-        source.name,
-        source.columns,
-        (),
-        ("text_a_column", "text_b_column"),
-        table_format=source.table_format,
-    )
+    parameters = ("text_a_column", "text_b_column")
+    rows = cells(source.name, source.columns, (), parameters, source.table_format)
     documents: dict[str, str] = {}
     queries: dict[str, str] = {}
     judgements: _Judgements = {}

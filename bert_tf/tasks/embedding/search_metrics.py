@@ -57,8 +57,8 @@ def best_documents(
     )
     with Progress("searching", total, "comparisons", log_end=False) as progress:
         for start, first in blocks:
-            block = documents[first : first + _BLOCK].astype(np.float64)
-            rows = queries[start : start + _BLOCK].astype(np.float64)
+            block: np.ndarray = documents[first : first + _BLOCK].astype(np.float64)
+            rows: np.ndarray = queries[start : start + _BLOCK].astype(np.float64)
             scores = rows @ block.T
             for number, (query, row) in enumerate(
                 zip(rows, scores, strict=True), start
@@ -67,16 +67,16 @@ def best_documents(
                 # position in it, which can change the rounding to float32. The sum over
                 # the last axis has the same order for all documents.
                 exact = (row - error).astype(np.float32)
-                (unsure,) = np.nonzero(exact != (row + error).astype(np.float32))
+                unsure = np.flatnonzero(exact != (row + error).astype(np.float32))
                 exact[unsure] = (block[unsure] * query).sum(axis=-1)
 
                 # The documents that may be among the best: those of earlier blocks, and
                 # those of this block that are not below the worst of them.
                 known = best_scores[number]
                 lowest = known.min() if len(known) == depth else -math.inf
-                (near,) = np.nonzero(exact >= lowest)
+                near: np.ndarray = np.flatnonzero(exact >= lowest)
                 near = near[first + near != own.get(query_ids[number], -1)]
-                candidates = np.append(best[number], first + near)
+                candidates: np.ndarray = np.append(best[number], first + near)
                 exact = np.append(known, exact[near])
                 order = np.lexsort((places[candidates], -exact))[:depth]
                 best[number] = candidates[order]

@@ -1,15 +1,18 @@
 """`TextRow`: texts that are compared, and its reading from tables."""
 
 import dataclasses
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from bert_tf.config_fields import documented, option
 from bert_tf.errors import InputError, store_plain_values
 from bert_tf.tasks.splits import RowCounts, Split, share_of
-from bert_tf.tasks.tables import Row, column_values, place_of
+from bert_tf.tasks.tables import Row, TableFormat, column_values, place_of
 from bert_tf.tasks.values import score_of, text_of
 
 EMPTY = "rows with an empty text skipped"
+_ELEMENT = re.compile(r"(.+)\[([0-9]{1,4})\]")
 
 
 @documented
@@ -32,7 +35,9 @@ class PairColumns:
     )
     negatives: tuple[str, ...] = option(
         (),
-        "Columns of texts that do not belong to the first text; a cell may be empty.",
+        "Columns of texts that do not belong to the first text; a cell may be empty. "
+        "neg[0] is the first text of a list in the column neg, here and in the other "
+        "flags of columns.",
         flag="negative_columns",
     )
     score: str | None = option(
@@ -102,12 +107,12 @@ def read_rows(
     is_test = split.kind == "test"
     optional = (columns.score, *columns.texts[1:]) if is_test else ()
 
-    rows = column_values(
+    rows = cells(
         path,
         (*columns.texts, columns.score),
-        tuple(name for name in optional if name),
+        optional,
         parameters,
-        table_format=split.source.table_format,
+        split.source.table_format,
     )
     for number, (*values, score) in rows:
         place = place_of(path, number)
@@ -138,6 +143,54 @@ def read_rows(
                     "max_score."
                 )
         yield TextRow(texts, value, columns)
+
+
+def cells(
+    path: str,
+    columns: Sequence[str | None],
+    optional: Collection[str | None],
+    parameters: Sequence[str],
+    table_format: TableFormat,
+) -> Iterator[tuple[int, list[Any]]]:
+    """Yields the number of each row, and its values in some columns.
+
+    A column such as "neg[0]" is an element of a list in the column "neg", or "" if the
+    list has fewer elements. See `tables.column_values`.
+
+    Raises:
+        InputError: A value is a list and its column names no element, or a column names
+            an element of a value that is not a list.
+    """
+    parts = [_ELEMENT.fullmatch(name or "") for name in columns]
+    in_file = [
+        match[1] if match else name for name, match in zip(columns, parts, strict=True)
+    ]
+    may_be_missing = [
+        name
+        for name, column in zip(in_file, columns, strict=True)
+        if column in optional
+    ]
+    rows = column_values(
+        path,
+        in_file,
+        tuple(filter(None, may_be_missing)),
+        parameters,
+        table_format=table_format,
+    )
+    for number, values in rows:
+        for index, (value, match) in enumerate(zip(values, parts, strict=True)):
+            if isinstance(value, list) != bool(match) and value is not None:
+                has = "a list" if isinstance(value, list) else "no list"
+                raise InputError(
+                    f"{place_of(path, number)}: {in_file[index]!r} has {has}. "
+                    f"{in_file[index]}[0] is the first element of a list: give such a "
+                    "column for lists, and only for them."
+                )
+            if match:
+                elements = value or []
+                place = int(match[2])
+                values[index] = elements[place] if place < len(elements) else ""
+        yield number, values
 
 
 def is_in_part(first_text: str, part: tuple[float, float] | None) -> bool:

@@ -99,5 +99,5 @@ def test_losses_and_results_are_those_of_tensorflow(folder, name):
         for run in (found, expected)
     ]
     assert_allclose(*losses, 1e-4)
-    results = [read_json(run / "results.json") for run in (found, expected)]
+    results = [read_json(run / "results.json")["results"] for run in (found, expected)]
     assert results[0] == pytest.approx(results[1], rel=1e-4)

@@ -1,7 +1,7 @@
 r"""Measures the training of vectors in bert-tf and in sentence-transformers.
 
 bert-tf trains with run_embedding.py. sentence-transformers (PyTorch, not compiled)
-trains on the same batches, with the same weights and hyperparameters in float32; see
+trains on the same batches, with the same weights and hyperparameters; see
 benchmarks/vector_training_peer.py. Each system computes its metrics itself. Both start
 from --init_checkpoint with random weights in its last two blocks.
 
@@ -39,7 +39,7 @@ PEER = ROOT / "benchmarks/vector_training_peer.py"
 OURS, THEIRS = "bert-tf", "sentence-transformers"
 SETTINGS = (
     "train_file", "dev_file", "init_checkpoint", "learning_rate", "train_batch_size",
-    "max_seq_length", "max_train_examples",
+    "max_seq_length", "max_train_examples", "precision",
 )  # fmt: skip
 EVAL_STEPS = 40
 
@@ -60,6 +60,7 @@ def define_flags():
     flags.DEFINE_float("learning_rate", 1e-4, "Peak learning rate.")
     flags.DEFINE_integer("train_batch_size", 32, "Rows per step.")
     flags.DEFINE_integer("max_seq_length", 128, "Tokens per text.")
+    flags.DEFINE_string("precision", "float32", "bfloat16 or float32.")
     flags.DEFINE_integer("max_train_examples", 0, "Number of train rows; 0: all.")
     flags.DEFINE_integer(
         "num_seeds", 1, "Runs of each system, with the seeds 1, 2 and so on."
@@ -133,7 +134,7 @@ def run_bert_tf(settings, folder):
         f"--warmup_proportion={fine_tuning.WARMUP_PROPORTION}",
         f"--log_steps={fine_tuning.LOG_STEPS}",
         *(f"--{name}={settings[name]}" for name in
-          ("learning_rate", "train_batch_size", "max_seq_length", "seed")),
+          ("learning_rate", "train_batch_size", "max_seq_length", "precision", "seed")),
     ]  # fmt: skip
     results = "eval_results.txt"
     if FLAGS.task_name == "sts-b":

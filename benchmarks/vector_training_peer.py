@@ -137,6 +137,7 @@ def main() -> None:
             seed=settings["seed"],
             report_to=[],
             use_cpu=True,
+            bf16=settings["precision"] == "bfloat16",
             disable_tqdm=True,
             logging_steps=10**6,
             **choice,
@@ -153,7 +154,9 @@ def main() -> None:
         secs = time.perf_counter() - start
 
     dev = read(folder, "dev")
-    values = (similarity(dev, "") if has_scores else search(dev))(model)
+    is_bfloat16 = settings["precision"] == "bfloat16"
+    with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
+        values = (similarity(dev, "") if has_scores else search(dev))(model)
     metrics = {NAMES[name]: float(values[name]) for name in NAMES if name in values}
     result = {"metrics": metrics, "steps": len(batches), "train_secs": secs}
     print(json.dumps(result))

@@ -316,6 +316,10 @@ class DropoutSeeds(keras.random.SeedGenerator):
         offset = (_STRIDES * np.uint64(layers)).astype(np.uint32).view(np.int32)
         return self._given_seed + ops.convert_to_tensor(offset, "int32")
 
+    def use_others(self) -> contextlib.AbstractContextManager[None]:
+        """Like `use`, with masks for a second call of the model inside `use`."""
+        return self.use(self.seed_after(self._layer_count), self.share_graph)
+
     def of_layer(self, index: int) -> keras.random.SeedGenerator:
         """Returns the seed generator for the next mask of the dropout layer `index`."""
         if self._given_seed is None:

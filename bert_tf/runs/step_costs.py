@@ -10,7 +10,7 @@ from bert_tf.modeling import costs
 from bert_tf.pretraining.batches import evaluation_batches
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.record_format import Sizes
-from bert_tf.runs.batches import TrainingOrder, length_step
+from bert_tf.runs.batches import ToBatch, TrainingOrder, length_step
 from bert_tf.runs.run_data import RunData
 from bert_tf.training.backend import has_dynamic_shapes
 from bert_tf.training.step.objective import Metrics
@@ -20,6 +20,7 @@ from bert_tf.training.training_config import RuntimeConfig
 
 _RECORDS_FOR_MEAN_LENGTH = 512
 _BATCHES_FOR_MEAN_LENGTH = 160
+_BATCHES_TO_READ = 16
 
 
 def of_pretraining(
@@ -58,11 +59,22 @@ def of_pretraining(
 
 
 def of_fine_tuning(
-    trainer: Trainer[Any], data: RunData, order: TrainingOrder, runtime: RuntimeConfig
+    trainer: Trainer[Any],
+    data: RunData,
+    order: TrainingOrder,
+    runtime: RuntimeConfig,
+    parse: ToBatch,
 ) -> Metrics:
-    """Logs the cost of a step, and returns the result of `log_step_cost`."""
+    """Logs the cost of a step, and returns the result of `log_step_cost`.
+
+    `parse` converts records to a batch.
+    """
     training = trainer.training
     task = data.task
+
+    # A record has one sequence, or one for each choice or text.
+    (shape,) = (feature.shape for feature in task.table if feature.name == "input_ids")
+    per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
 
     # The mean length of the sequences of the first batches: of their tokens, or with
     # the padding of each batch.
@@ -70,19 +82,19 @@ def of_fine_tuning(
     multiple = length_step(trainer.objective, data.config.max_seq_length)
     if multiple:
         (split,) = data.splits["train"]
-        num_tokens = split.records.index.num_tokens
+        num_tokens = split.records.index.num_tokens  # of the longest sequence
         steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
         in_batches = [num_tokens[order.batch(step)] for step in steps]
-        if multiple == 1:  # without padding
+        if multiple == 1 and per_record > 1:
+            some = [order.batch(step) for step in steps[:_BATCHES_TO_READ]]
+            records = split.records.read(np.concatenate(some))
+            lengths = np.sum(parse(tf.constant(records))["input_mask"], axis=-1)
+        elif multiple == 1:  # without padding
             lengths = np.array([each.mean() for each in in_batches])
         else:
             longest = np.array([each.max() for each in in_batches], np.int64)
             lengths = -(-longest // multiple) * multiple
         length = min(float(lengths.mean()), length)
-
-    # A record has one sequence, or one for each choice.
-    (shape,) = (feature.shape for feature in task.table if feature.name == "input_ids")
-    per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
     return _log(
         trainer,
         runtime,

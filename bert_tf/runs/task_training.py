@@ -82,11 +82,12 @@ def train(
     )
 
     # The size of a step, by the name of its rate.
+    parse = evaluator.parser(split.split)
     rates: Metrics = {"examples_per_sec": settings.training.global_batch_size}
     if trainer.is_chief and not settings.features:
-        rates |= step_costs.of_fine_tuning(trainer, data, order, settings.runtime)
-
-    parse = evaluator.parser(split.split)
+        rates |= step_costs.of_fine_tuning(
+            trainer, data, order, settings.runtime, parse
+        )
     if (label_weights := data.label_weights) is not None:
         _LOGGER.info("class weights: %s.", describe_weights(data.task, label_weights))
         parse = with_label_weights(parse, label_weights)

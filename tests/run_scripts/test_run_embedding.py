@@ -129,7 +129,13 @@ def test_a_run_learns_scores_and_writes_cosines():
 
 @pytest.mark.medium
 def test_a_later_evaluation_has_the_loss_and_the_baselines_of_the_run():
-    run_well(MODULE, f"{PAIRS} --do_train --do_eval --scale=10 --num_train_epochs=1")
+    train = f"{PAIRS} --do_train --do_eval --scale=10 --num_train_epochs=1"
+    run_well(MODULE, f"{train} --prompt_b=a0, --log_steps=5")
+    # The texts of a row have four and six tokens.
+    (row, *_) = read_lines("out/metrics.jsonl")
+    assert row["tokens_per_sec"] == pytest.approx(
+        10 * row["examples_per_sec"], rel=0.01
+    )
     results = results_of("out")
     evaluate = "--do_eval --output_dir=out --data_dir=beir --text_a_column=q"
     run_well(MODULE, f"{evaluate} --text_b_column=a --train_batch_size=4")

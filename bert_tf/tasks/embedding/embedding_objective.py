@@ -3,12 +3,14 @@
 Shape letters: B batch, C texts of a row, S sequence length, D size of a vector.
 """
 
+import contextlib
 from typing import Any
 
 from keras import ops
 
 from bert_tf.modeling import BertEncoder
 from bert_tf.record_format import INPUTS
+from bert_tf.tasks.embedding.embedding_settings import CONTRASTIVE
 from bert_tf.tasks.embedding.losses import BatchLoss, normalized
 from bert_tf.tasks.head_objective import (
     HeadObjective,
@@ -45,19 +47,31 @@ class EmbeddingObjective(HeadObjective):
 
     def _run_model(self, batch: Tensors, training: bool = False) -> Tensors:
         """Returns `vectors`, float32 [B, C, H], before their normalization."""
+        texts = {feature.name: batch[feature.name] for feature in INPUTS}
+        num_texts = texts["input_ids"].shape[1]
+        can_cut = self.model.skip_padding and num_texts > 1
+        if not (can_cut and self._batch_loss.kind == CONTRASTIVE):
+            return {"vectors": self._encode(texts, training)}
+
+        # Questions are shorter than the texts that belong to them, and the attention
+        # computes padding.
+        first = {name: value[:, :1] for name, value in texts.items()}
+        others = {name: value[:, 1:] for name, value in texts.items()}
+        seeds = self.model.dropout_seeds
+        vectors = [self._encode(_cut_to_longest(first), training)]
+        with seeds.use_others() if training else contextlib.nullcontext():
+            vectors.append(self._encode(_cut_to_longest(others), training))
+        return {"vectors": ops.concatenate(vectors, axis=1)}
+
+    def _encode(self, texts: Tensors, training: bool) -> Any:
+        """Returns the vectors of texts [B, C, S]: float32 [B, C, H]."""
         # Each text is a sequence: [B, C, S] -> [B * C, S].
-        num_texts, length = (
-            batch["input_ids"].shape[1],
-            ops.shape(batch["input_ids"])[2],
-        )
-        rows = {
-            feature.name: ops.reshape(batch[feature.name], (-1, length))
-            for feature in INPUTS
-        }
+        _, num_texts, _ = texts["input_ids"].shape
+        length = ops.shape(texts["input_ids"])[2]
+        rows = {name: ops.reshape(each, (-1, length)) for name, each in texts.items()}
         hidden = self.model(rows, training=training)["sequence_output"]
         pooled = pool(ops.cast(hidden, "float32"), rows["input_mask"], self._pooling)
-        size = self.model.config.hidden_size
-        return {"vectors": ops.reshape(pooled, (-1, num_texts, size))}
+        return ops.reshape(pooled, (-1, num_texts, self.model.config.hidden_size))
 
     def outputs(self, batch: Tensors) -> Tensors:
         """Returns the normalized `vectors` of the texts: float32 [B, C, H]."""
@@ -104,6 +118,13 @@ class EmbeddingObjective(HeadObjective):
     def metrics(self, sums: Numbers, counts: Numbers) -> Numbers:
         """Returns the share of rows whose second text is the nearest one of the batch."""
         return super().metrics(sums, counts) if "correct" in sums else {}
+
+
+def _cut_to_longest(texts: Tensors) -> Tensors:
+    """Returns the texts, [B, C, S], with the length of the longest one, at least 2."""
+    lengths = ops.sum(texts["input_mask"], axis=-1)
+    longest = ops.maximum(ops.max(lengths), 2)
+    return {name: value[:, :, :longest] for name, value in texts.items()}
 
 
 def pool(vectors: Any, mask: Any, pooling: str) -> Any:

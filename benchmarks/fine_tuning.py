@@ -207,7 +207,7 @@ def finished(path, system, settings):
     return None
 
 
-def run_all(path, systems, settings, seeds, run=measure):
+def run_all(path, systems, settings, seeds, run):
     """Runs each system with each seed, unless the run is in the results file.
 
     Args:
@@ -283,6 +283,23 @@ def print_summary(task_name, num_seeds, table):
         print(json.dumps({"task_name": task_name, "num_seeds": num_seeds, **row}))
 
 
+def compare(names, systems, run, results_file=None):
+    """Runs all systems with all seeds, and prints a table of the results.
+
+    Args:
+        names: The flags that define the result of a run.
+        systems: The names of the systems.
+        run: See `run_all`.
+        results_file: The results file; None for results.jsonl in --output_dir.
+    """
+    settings = {name: FLAGS[name].value for name in names}
+    folder = pathlib.Path(FLAGS.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = pathlib.Path(results_file or folder / "results.jsonl")
+    results = run_all(path, systems, settings, range(1, FLAGS.num_seeds + 1), run)
+    print_summary(FLAGS.task_name, FLAGS.num_seeds, summarize(results))
+
+
 def main():
     """Runs all systems with all seeds, and prints a table of the results."""
     names = {THEIRS: GROUPED} if FLAGS.peer_group_by_length else {}
@@ -292,12 +309,7 @@ def main():
         raise InputError(
             f"Unknown systems: {sorted(unknown)}. Choose from {OURS}, {THEIRS}."
         )
-    settings = {name: FLAGS[name].value for name in SETTINGS}
-    folder = pathlib.Path(FLAGS.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    path = pathlib.Path(FLAGS.results_file or folder / "results.jsonl")
-    results = run_all(path, systems, settings, range(1, FLAGS.num_seeds + 1))
-    print_summary(FLAGS.task_name, FLAGS.num_seeds, summarize(results))
+    compare(SETTINGS, systems, measure, FLAGS.results_file)
 
 
 if __name__ == "__main__":

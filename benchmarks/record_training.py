@@ -258,15 +258,7 @@ def measure(system, settings):
 
 def main():
     """Runs all systems with all seeds, and prints a table of the results."""
-    settings = {name: FLAGS[name].value for name in SETTINGS}
-    folder = pathlib.Path(FLAGS.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
-    seeds = range(1, FLAGS.num_seeds + 1)
-    path = folder / "results.jsonl"
-    results = fine_tuning.run_all(path, FLAGS.systems, settings, seeds, measure)
-    fine_tuning.print_summary(
-        FLAGS.task_name, FLAGS.num_seeds, fine_tuning.summarize(results)
-    )
+    fine_tuning.compare(SETTINGS, FLAGS.systems, measure)
 
 
 if __name__ == "__main__":

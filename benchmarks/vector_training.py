@@ -92,7 +92,7 @@ def read_rows(path):
 
 
 def write_data(folder):
-    """Writes the tables of all splits, and returns the number of train rows."""
+    """Writes the tables of all splits."""
     train, dev = read_rows(FLAGS.train_file), read_rows(FLAGS.dev_file)
     train = train[: FLAGS.max_train_examples or None]
     splits = {"train": train, "dev": dev}
@@ -102,7 +102,6 @@ def write_data(folder):
     for name, rows in splits.items():
         lines = "".join(f"{json.dumps(row)}\n" for row in rows)
         (folder / f"{name}.jsonl").write_text(lines)
-    return len(splits["train"])
 
 
 def write_initial_model(folder):
@@ -197,17 +196,11 @@ def measure(system, settings):
 
 def main():
     """Runs all systems with all seeds, and prints a table of the results."""
-    settings = {name: FLAGS[name].value for name in SETTINGS}
     folder = pathlib.Path(FLAGS.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     write_data(folder)
     write_initial_model(folder / "initial")
-    seeds = range(1, FLAGS.num_seeds + 1)
-    path = folder / "results.jsonl"
-    results = fine_tuning.run_all(path, FLAGS.systems, settings, seeds, measure)
-    fine_tuning.print_summary(
-        FLAGS.task_name, FLAGS.num_seeds, fine_tuning.summarize(results)
-    )
+    fine_tuning.compare(SETTINGS, FLAGS.systems, measure)
 
 
 if __name__ == "__main__":

@@ -82,18 +82,20 @@ def of_fine_tuning(
     multiple = length_step(trainer.objective, data.config.max_seq_length)
     if multiple:
         (split,) = data.splits["train"]
-        num_tokens = split.records.index.num_tokens  # of the longest sequence
         steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
-        in_batches = [num_tokens[order.batch(step)] for step in steps]
         if multiple == 1 and per_record > 1:
+            # The index has only the longest sequence of a record.
             some = [order.batch(step) for step in steps[:_BATCHES_TO_READ]]
             records = split.records.read(np.concatenate(some))
             lengths = np.sum(parse(tf.constant(records))["input_mask"], axis=-1)
-        elif multiple == 1:  # without padding
-            lengths = np.array([each.mean() for each in in_batches])
         else:
-            longest = np.array([each.max() for each in in_batches], np.int64)
-            lengths = -(-longest // multiple) * multiple
+            num_tokens = split.records.index.num_tokens
+            in_batches = [num_tokens[order.batch(step)] for step in steps]
+            if multiple == 1:  # without padding
+                lengths = np.array([each.mean() for each in in_batches])
+            else:
+                longest = np.array([each.max() for each in in_batches], np.int64)
+                lengths = -(-longest // multiple) * multiple
         length = min(float(lengths.mean()), length)
     return _log(
         trainer,

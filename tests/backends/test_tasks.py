@@ -99,5 +99,10 @@ def test_losses_and_results_are_those_of_tensorflow(folder, name):
         for run in (found, expected)
     ]
     assert_allclose(*losses, 1e-4)
-    results = [read_json(run / "results.json")["results"] for run in (found, expected)]
+    rows = [read_json(run / "results.json") for run in (found, expected)]
+    results = [row.pop("results") for row in rows]
     assert results[0] == pytest.approx(results[1], rel=1e-4)
+    numbers = [[row.pop(name) for name in ("value", "baseline")] for row in rows]
+    for number, right in zip(*numbers, strict=True):
+        assert number == (right and pytest.approx(right, rel=1e-4))
+    assert rows[0] == rows[1]

@@ -161,35 +161,35 @@ def cells(
         InputError: A value is a list and its column names no element, or a column names
             an element of a value that is not a list.
     """
-    parts = [_ELEMENT.fullmatch(name or "") for name in columns]
-    in_file = [
-        match[1] if match else name for name, match in zip(columns, parts, strict=True)
-    ]
-    may_be_missing = [
-        name
-        for name, column in zip(in_file, columns, strict=True)
-        if column in optional
+    elements = [_ELEMENT.fullmatch(name or "") for name in columns]
+    names = [
+        match[1] if match else name
+        for name, match in zip(columns, elements, strict=True)
     ]
     rows = column_values(
         path,
-        in_file,
-        tuple(filter(None, may_be_missing)),
+        names,
+        [
+            name
+            for name, column in zip(names, columns, strict=True)
+            if name and column in optional
+        ],
         parameters,
         table_format=table_format,
     )
     for number, values in rows:
-        for index, (value, match) in enumerate(zip(values, parts, strict=True)):
-            if isinstance(value, list) != bool(match) and value is not None:
-                has = "a list" if isinstance(value, list) else "no list"
+        for index, (value, match) in enumerate(zip(values, elements, strict=True)):
+            is_list = isinstance(value, list)
+            if is_list != bool(match) and value is not None:
                 raise InputError(
-                    f"{place_of(path, number)}: {in_file[index]!r} has {has}. "
-                    f"{in_file[index]}[0] is the first element of a list: give such a "
-                    "column for lists, and only for them."
+                    f"{place_of(path, number)}: {names[index]!r} has "
+                    f"{'a' if is_list else 'no'} list. {names[index]}[0] is the first "
+                    "element of a list: give such a column for lists, and only for "
+                    "them."
                 )
             if match:
-                elements = value or []
-                place = int(match[2])
-                values[index] = elements[place] if place < len(elements) else ""
+                texts, place = value or [], int(match[2])
+                values[index] = texts[place] if place < len(texts) else ""
         yield number, values
 
 

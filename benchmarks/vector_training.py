@@ -167,6 +167,7 @@ def run_peer(settings, folder):
     (folder / "batches.json").write_text(json.dumps(batches))
     spec = {
         **settings,
+        "task_name": FLAGS.task_name,
         "folder": str(folder),
         "warmup_proportion": fine_tuning.WARMUP_PROPORTION,
         "eval_steps": EVAL_STEPS,

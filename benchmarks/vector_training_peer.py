@@ -72,40 +72,26 @@ def search(table: dict[str, list[Any]]) -> Any:
     )
 
 
-def main() -> None:
-    """Trains and evaluates the model."""
+def choice_of_weights(eval_steps: int) -> dict[str, Any]:
+    """Returns the arguments that select the best weights by the evaluator "held"."""
+    return {
+        "eval_strategy": "steps",
+        "eval_steps": eval_steps,
+        "save_strategy": "steps",
+        "save_steps": eval_steps,
+        "save_total_limit": 1,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": "eval_held_spearman_cosine",
+        "greater_is_better": True,
+    }
+
+
+def train(model: Any, settings: dict[str, Any], batches: list[list[int]]) -> float:
+    """Trains the model on the given batches of rows, and returns the seconds."""
     import datasets
     import sentence_transformers as st
     import torch
     from sentence_transformers.sentence_transformer import losses
-
-    settings = json.loads(sys.argv[1])
-    folder = pathlib.Path(settings["folder"])
-    batches = json.loads((folder / "batches.json").read_text())
-    has_scores = (folder / "selection.jsonl").exists()
-    torch.manual_seed(settings["seed"])
-    model = st.SentenceTransformer(str(folder / "initial"), device="cpu")
-    model.max_seq_length = settings["max_seq_length"]
-
-    # The loss, and the choice of the best weights.
-    table = read(folder, "train")
-    if has_scores:
-        table["label"] = [float(score) / 5 for score in table.pop("score")]
-    loss = (losses.CoSENTLoss if has_scores else losses.MultipleNegativesRankingLoss)(
-        model
-    )
-    evaluator = similarity(read(folder, "selection"), "held") if has_scores else None
-    choice = {"save_strategy": "no"}
-    if has_scores:
-        steps = {"eval_steps": settings["eval_steps"], "eval_strategy": "steps"}
-        steps |= {"save_steps": settings["eval_steps"], "save_strategy": "steps"}
-        choice = {
-            **steps,
-            "load_best_model_at_end": True,
-            "metric_for_best_model": "eval_held_spearman_cosine",
-            "greater_is_better": True,
-            "save_total_limit": 1,
-        }
 
     class GivenBatches(torch.utils.data.BatchSampler):
         """The batches of bert-tf."""
@@ -122,6 +108,18 @@ def main() -> None:
     class Trainer(st.SentenceTransformerTrainer):
         def get_batch_sampler(self, *_: Any, **__: Any) -> GivenBatches:
             return GivenBatches()
+
+    # The data, the loss, and the choice of the best weights.
+    folder = pathlib.Path(settings["folder"])
+    table = read(folder, "train")
+    if settings["task_name"] == "sts-b":
+        table["label"] = [float(score) / 5 for score in table.pop("score")]
+        loss = losses.CoSENTLoss(model)
+        evaluator = similarity(read(folder, "selection"), "held")
+        choice = choice_of_weights(settings["eval_steps"])
+    else:
+        loss = losses.MultipleNegativesRankingLoss(model)
+        evaluator, choice = None, {"save_strategy": "no"}
 
     with tempfile.TemporaryDirectory() as output:
         arguments = st.SentenceTransformerTrainingArguments(
@@ -151,12 +149,27 @@ def main() -> None:
         )
         start = time.perf_counter()
         trainer.train()
-        secs = time.perf_counter() - start
+        return time.perf_counter() - start
+
+
+def main() -> None:
+    """Trains and evaluates the model."""
+    import sentence_transformers as st
+    import torch
+
+    settings = json.loads(sys.argv[1])
+    folder = pathlib.Path(settings["folder"])
+    batches = json.loads((folder / "batches.json").read_text())
+    torch.manual_seed(settings["seed"])
+    model = st.SentenceTransformer(str(folder / "initial"), device="cpu")
+    model.max_seq_length = settings["max_seq_length"]
+    secs = train(model, settings, batches)
 
     dev = read(folder, "dev")
+    evaluator = similarity(dev, "") if settings["task_name"] == "sts-b" else search(dev)
     is_bfloat16 = settings["precision"] == "bfloat16"
     with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
-        values = (similarity(dev, "") if has_scores else search(dev))(model)
+        values = evaluator(model)
     metrics = {NAMES[name]: float(values[name]) for name in NAMES if name in values}
     result = {"metrics": metrics, "steps": len(batches), "train_secs": secs}
     print(json.dumps(result))

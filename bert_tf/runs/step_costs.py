@@ -1,6 +1,7 @@
 """The cost of a step: its tokens, its FLOPs and its memory."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from bert_tf.pretraining.batches import evaluation_batches
 from bert_tf.pretraining.pretraining_config import PretrainingRecords
 from bert_tf.record_format import Sizes
 from bert_tf.runs.batches import ToBatch, TrainingOrder, length_step
+from bert_tf.runs.record_files import RecordFile
 from bert_tf.runs.run_data import RunData
 from bert_tf.training.backend import has_dynamic_shapes
 from bert_tf.training.step.objective import Metrics
@@ -76,27 +78,18 @@ def of_fine_tuning(
     (shape,) = (feature.shape for feature in task.table if feature.name == "input_ids")
     per_record = math.prod(task.sizes[axis] for axis in shape[:-1])
 
-    # The mean length of the sequences of the first batches: of their tokens, or with
-    # the padding of each batch.
     length: float = data.config.max_seq_length
     multiple = length_step(trainer.objective, data.config.max_seq_length)
     if multiple:
         (split,) = data.splits["train"]
         steps = range(min(training.num_train_steps, _BATCHES_FOR_MEAN_LENGTH))
         if multiple == 1 and per_record > 1:
-            # The index has only the longest sequence of a record.
-            some = [order.batch(step) for step in steps[:_BATCHES_TO_READ]]
-            records = split.records.read(np.concatenate(some))
-            lengths = np.sum(parse(tf.constant(records))["input_mask"], axis=-1)
+            mean = _mean_of_texts(split.records, order, steps, parse)
         else:
             num_tokens = split.records.index.num_tokens
             in_batches = [num_tokens[order.batch(step)] for step in steps]
-            if multiple == 1:  # without padding
-                lengths = np.array([each.mean() for each in in_batches])
-            else:
-                longest = np.array([each.max() for each in in_batches], np.int64)
-                lengths = -(-longest // multiple) * multiple
-        length = min(float(lengths.mean()), length)
+            mean = _mean_of_records(in_batches, multiple)
+        length = min(mean, length)
     return _log(
         trainer,
         runtime,
@@ -104,6 +97,23 @@ def of_fine_tuning(
         mean_length=length,
         max_length=data.config.max_seq_length,
     )
+
+
+def _mean_of_records(in_batches: Sequence[np.ndarray], multiple: int) -> float:
+    """Returns the mean length of records, or with the padding of batches to a multiple."""
+    if multiple == 1:  # without padding
+        return float(np.mean([each.mean() for each in in_batches]))
+    longest = np.array([each.max() for each in in_batches], np.int64)
+    return float(np.mean(-(-longest // multiple) * multiple))
+
+
+def _mean_of_texts(
+    records: RecordFile, order: TrainingOrder, steps: Sequence[int], parse: ToBatch
+) -> float:
+    """Returns the mean length of all sequences of records; the index has only the longest."""
+    some = [order.batch(step) for step in steps[:_BATCHES_TO_READ]]
+    batch = parse(tf.constant(records.read(np.concatenate(some))))
+    return float(np.mean(np.sum(batch["input_mask"], axis=-1)))
 
 
 def _log(

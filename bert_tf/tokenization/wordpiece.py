@@ -56,13 +56,17 @@ class WordPiece(tf.Module):
             Ids (int32), starts and exclusive ends (int64, in bytes of the normalized
             texts): three ragged tensors [N, None].
         """
-        ids, starts, ends = self._tokenize(texts, self._model)  # ragged [N, tokens]
+        ids, starts, ends = _tokenize(texts, self._model)  # ragged [N, tokens]
         tokens = (ids.values, starts.values, ends.values, ids.row_splits)
 
         # Only a word that became one [UNK] can be a token of more than 200 bytes.
         too_long = tf.reduce_max(ends.values - starts.values) > MAX_CHARACTERS
         *values, splits = tf.cond(
-            too_long, lambda: self._retokenize(texts, *tokens), lambda: tokens
+            too_long,
+            lambda: _retokenize(
+                self._model_with_byte_limit(), texts, *tokens, self._unk_id
+            ),
+            lambda: tokens,
         )
 
         ids, starts, ends = (
@@ -79,72 +83,80 @@ class WordPiece(tf.Module):
         """
         with tf.init_scope(), tf.device("cpu:0"):
             model = self._model_with_byte_limit()
-        ids, _, _ = self._tokenize(texts, model)
+        ids, _, _ = _tokenize(texts, model)
         return ids
-
-    def _tokenize(self, texts: Any, model: Any) -> tuple[Any, Any, Any]:
-        tokenizer = tf_text.FastWordpieceTokenizer(
-            model_buffer=model, token_out_type=tf.int32
-        )
-        return tokenizer.tokenize_with_offsets(texts)
-
-    def _retokenize(
-        self, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any
-    ) -> Any:
-        """Tokenizes again the words of more than 200 bytes and at most 200 characters.
-
-        The arguments describe the T tokens of N texts: `ids`, `starts` and `ends` of
-        shape [T], and the row splits, `splits`, of shape [N + 1]. Words to tokenize
-        again have the id of [UNK]. The result is the four arguments with the new tokens
-        in place of [UNK].
-        """
-        # The words of more than 200 bytes: the index of their [UNK], their start in
-        # bytes and their text, each [words].
-        rows = tf.ragged.row_splits_to_segment_ids(splits)  # [T]
-        long = tf.where((ids == self._unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
-        start = tf.gather(starts, long)
-        length = tf.gather(ends, long) - start
-        words = tf.strings.substr(
-            tf.gather(texts, tf.gather(rows, long)), start, length
-        )
-
-        # Of these, the L words of at most 200 characters.
-        characters = tf.strings.length(words, "UTF8_CHAR")
-        allowed = tf.where(characters <= MAX_CHARACTERS)[:, 0]  # [L]
-        long, start, words = (
-            tf.gather(values, allowed) for values in (long, start, words)
-        )
-
-        # Their tokens, [M], with starts and ends in bytes of the texts.
-        pieces = self._tokenize(words, self._model_with_byte_limit())
-        shift = tf.gather(start, pieces[0].value_rowids())
-        new = (pieces[0].values, pieces[1].values + shift, pieces[2].values + shift)
-
-        # [T]: the number of tokens that take the place of each token, and whether they
-        # are new ones. Operations of ragged tensors would double the size of the
-        # tokenizer's graph.
-        positions = long[:, None]
-        counts = tf.tensor_scatter_nd_update(
-            tf.ones_like(starts), positions, pieces[0].row_lengths()
-        )
-        is_replaced = tf.tensor_scatter_nd_update(
-            tf.zeros_like(ids, tf.bool), positions, tf.ones_like(long, tf.bool)
-        )
-
-        # Repeat the old tokens, and write the new ones over the copies of [UNK].
-        source = tf.repeat(tf.range(tf.size(ids)), counts)  # [T - L + M]
-        new_positions = tf.where(tf.gather(is_replaced, source))  # [M, 1]
-        merged = [
-            tf.tensor_scatter_nd_update(tf.gather(old, source), new_positions, values)
-            for old, values in zip((ids, starts, ends), new, strict=True)
-        ]
-        return (*merged, tf.gather(tf.pad(tf.cumsum(counts), [[1, 0]]), splits))
 
     def _model_with_byte_limit(self) -> Any:
         """Returns the model with a limit of 800 bytes, by replacing the four bytes of its limit."""
         indices = tf.range(self._limit_position, self._limit_position + 4)[:, None]
         limit = tf.constant(np.frombuffer(struct.pack("<i", _MAX_BYTES), np.uint8))
         return tf.tensor_scatter_nd_update(self._model, indices, limit)
+
+
+def _tokenize(texts: Any, model: Any) -> tuple[Any, Any, Any]:
+    tokenizer = tf_text.FastWordpieceTokenizer(
+        model_buffer=model, token_out_type=tf.int32
+    )
+    return tokenizer.tokenize_with_offsets(texts)
+
+
+# Tracing takes long, so all graphs of a process call one graph of this function. Its
+# operations run on the device of the call.
+@tf.function(
+    input_signature=[
+        tf.TensorSpec([None], dtype)
+        for dtype in (tf.uint8, tf.string, tf.int32, tf.int64, tf.int64, tf.int64)
+    ]
+    + [tf.TensorSpec([], tf.int32)],
+    autograph=False,
+)
+def _retokenize(
+    model: Any, texts: Any, ids: Any, starts: Any, ends: Any, splits: Any, unk_id: Any
+) -> Any:
+    """Tokenizes again the words of more than 200 bytes and at most 200 characters.
+
+    `model` is the WordPiece model with a limit of 800 bytes. `ids`, `starts` and `ends`
+    of shape [T], and the row splits, `splits`, of shape [N + 1], describe the T tokens
+    of N texts. Words to tokenize again have the id of [UNK]. The result is these four
+    arguments with the new tokens in place of [UNK].
+    """
+    # The words of more than 200 bytes: the index of their [UNK], their start in
+    # bytes and their text, each [words].
+    rows = tf.ragged.row_splits_to_segment_ids(splits)  # [T]
+    long = tf.where((ids == unk_id) & (ends - starts > MAX_CHARACTERS))[:, 0]
+    start = tf.gather(starts, long)
+    length = tf.gather(ends, long) - start
+    words = tf.strings.substr(tf.gather(texts, tf.gather(rows, long)), start, length)
+
+    # Of these, the L words of at most 200 characters.
+    characters = tf.strings.length(words, "UTF8_CHAR")
+    allowed = tf.where(characters <= MAX_CHARACTERS)[:, 0]  # [L]
+    long, start, words = (tf.gather(values, allowed) for values in (long, start, words))
+
+    # Their tokens, [M], with starts and ends in bytes of the texts.
+    pieces = _tokenize(words, model)
+    shift = tf.gather(start, pieces[0].value_rowids())
+    new = (pieces[0].values, pieces[1].values + shift, pieces[2].values + shift)
+
+    # [T]: the number of tokens that take the place of each token, and whether they
+    # are new ones. Operations of ragged tensors would double the size of the
+    # tokenizer's graph.
+    positions = long[:, None]
+    counts = tf.tensor_scatter_nd_update(
+        tf.ones_like(starts), positions, pieces[0].row_lengths()
+    )
+    is_replaced = tf.tensor_scatter_nd_update(
+        tf.zeros_like(ids, tf.bool), positions, tf.ones_like(long, tf.bool)
+    )
+
+    # Repeat the old tokens, and write the new ones over the copies of [UNK].
+    source = tf.repeat(tf.range(tf.size(ids)), counts)  # [T - L + M]
+    new_positions = tf.where(tf.gather(is_replaced, source))  # [M, 1]
+    merged = [
+        tf.tensor_scatter_nd_update(tf.gather(old, source), new_positions, values)
+        for old, values in zip((ids, starts, ends), new, strict=True)
+    ]
+    return (*merged, tf.gather(tf.pad(tf.cumsum(counts), [[1, 0]]), splits))
 
 
 def _with_placeholders(tokens: Sequence[str]) -> list[str]:

@@ -95,7 +95,9 @@ def test_the_words_that_matter_are_marked():
 
 
 @pytest.mark.medium
-@pytest.mark.parametrize("format", ["both", "onnx"])
+@pytest.mark.parametrize(
+    "format", ["both", pytest.param("onnx", marks=pytest.mark.slow)]
+)
 def test_the_types_of_an_entity(exported, format):
     path = exported("tagging", format)
     predictor = predictor_of(f"{path}/onnx/float32.onnx" if format == "onnx" else path)

@@ -112,6 +112,7 @@ def test_emulated_bfloat16_is_named_as_the_reason(
         export_models.export("embedding", tmp_path)
 
 
+@pytest.mark.medium
 def test_a_damaged_saved_model_is_refused_and_removed(tmp_path, monkeypatch):
     export_models.save_with_bias(monkeypatch, [1.5, 0, 0])
     with pytest.raises(

@@ -10,7 +10,7 @@ import bert_tf
 _TEXTS = ["ab c", "d e f", "g h a"]
 
 
-@pytest.mark.parametrize("kind", slow_except("embedding"))
+@pytest.mark.parametrize("kind", slow_except(medium=["embedding"]))
 def test_each_model_is_exported_as_its_checkpoint_is(tmp_path, exported, kind):
     model, facts = model_of(kind)
     facts = {

@@ -279,6 +279,7 @@ def test_a_folder_of_sentence_transformers_has_its_own_settings(
 @pytest.mark.parametrize(
     "pooling", ["mean", pytest.param("first", marks=pytest.mark.slow)]
 )
+@pytest.mark.medium
 def test_conversions_keep_the_pooling_of_sentence_transformers(tmp_path, pooling):
     """In both directions, also if the written folder replaces an earlier one."""
     model = bert_tf.BertEncoder(export_models.CONFIG, seed=3)

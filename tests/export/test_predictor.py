@@ -368,6 +368,7 @@ def test_values_of_a_table_that_differ_from_row_to_row_are_kept(exported, tmp_pa
     assert expected[1] == [] and len(expected[0][0]["probabilities"]) > 1
 
 
+@pytest.mark.medium
 def test_columns_of_a_table_are_named_or_found(exported, tmp_path):
     row = {"q": "a b", "context": "c d e f", "n": 1}
     write_rows(tmp_path / "pairs.jsonl", [row])

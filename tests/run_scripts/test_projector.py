@@ -32,6 +32,7 @@ def lines(path):
     return found
 
 
+@pytest.mark.medium
 def test_a_table_becomes_points_with_its_columns(predict, exported, here):
     texts = ["a b", "tab\there", "two\r\nlines", "", "猫"]
     rows = [{"text": text, "kind": f"k{n % 2}", "n": n} for n, text in enumerate(texts)]

@@ -44,6 +44,7 @@ def test_float16_learns_as_float32_does():
     np.testing.assert_allclose(losses["bfloat16"], losses["float32"], rtol=0.04)
 
 
+@pytest.mark.medium
 def test_steps_skipped_by_a_high_loss_scale_are_not_bad_steps():
     _, run = bert("float16")
     run.optimizer.slots["loss_scale"].assign(2.0**40)

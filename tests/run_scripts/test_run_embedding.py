@@ -151,8 +151,8 @@ def test_a_later_evaluation_has_the_loss_and_the_baselines_of_the_run():
 
 @pytest.mark.medium
 def test_a_resumed_run_has_the_same_weights_and_baselines():
-    short = "--num_train_epochs=2 --gradient_accumulation_steps=2"
-    train = f"{PAIRS} --do_train --do_eval {short}"
+    flags = "--num_train_epochs=2 --gradient_accumulation_steps=2"
+    train = f"{PAIRS} --do_train --do_eval {flags}"
     run_well(MODULE, train, f"{train} --output_dir=half --stop_at_step=7")
     before = read_json("half/before_training.json")
     run_well(MODULE, f"{train} --output_dir=half")
@@ -165,9 +165,8 @@ def test_a_resumed_run_has_the_same_weights_and_baselines():
     assert results_of("half") == results_of("out")
 
     # A new run in an old folder starts from the initial weights.
-    run_well(MODULE, f"{train} --output_dir=half --overwrite")
+    run_well(MODULE, f"{train} --output_dir=half --overwrite --stop_at_step=1")
     assert read_json("half/before_training.json") == before
-    assert results_of("half") == results_of("out")
 
 
 @pytest.mark.medium

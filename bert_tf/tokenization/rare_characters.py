@@ -7,8 +7,6 @@ normalizer runs, the functions of this module rewrite the texts that contain suc
 case. Nearly all texts contain none.
 """
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,9 @@ from bert_tf.tokenization import unicode_tables
 _CAPITAL_SIGMA = 0x3A3
 _SMALL_SIGMA = 0x3C3
 _FINAL_SIGMA = 0x3C2
+# Tracing takes long, so all graphs of a process call one graph of a function. Its
+# operations run on the device of the call.
+_in_one_graph = tf.function(autograph=False, reduce_retracing=True)
 
 
 def ordinary_text_pattern(do_lower_case: bool) -> str:
@@ -35,20 +36,18 @@ def ordinary_text_pattern(do_lower_case: bool) -> str:
     return f"[^{rare}]*"
 
 
+@_in_one_graph
 def rewrite(texts: Any, do_lower_case: bool) -> Any:
     """Rewrites texts so that normalizing each character alone gives the right result.
 
     `texts`, string [N], may have any bytes; the result is valid UTF-8. `do_lower_case`
     says whether the normalizer will lower-case the texts.
     """
-    return _traced_once(_rewrite, do_lower_case)(texts)
-
-
-def _rewrite(texts: Any, do_lower_case: bool) -> Any:
     codes, _ = _decode(texts, do_lower_case)
     return tf.strings.unicode_encode(codes, "UTF-8")
 
 
+@_in_one_graph
 def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     """Rewrites texts as `rewrite` does, and returns the origin of each byte.
 
@@ -58,10 +57,6 @@ def rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
         character from which the byte comes. The last value of a row is the length of
         the original text.
     """
-    return _traced_once(_rewrite_with_offsets, do_lower_case)(texts)
-
-
-def _rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     codes, starts = _decode(texts, do_lower_case)
 
     # The number of bytes of each code point, [characters of all texts], and text, [N].
@@ -77,19 +72,6 @@ def _rewrite_with_offsets(texts: Any, do_lower_case: bool) -> tuple[Any, Any]:
     )
     ends = tf.cast(tf.strings.length(texts), tf.int64)[:, None]
     return tf.strings.unicode_encode(codes, "UTF-8"), tf.concat([origins, ends], axis=1)
-
-
-@functools.cache
-def _traced_once(function: Callable[..., Any], do_lower_case: bool) -> Any:
-    """Returns `function` as a graph, which all graphs of this process call.
-
-    Tracing takes long. The operations run on the device of the call.
-    """
-    return tf.function(
-        lambda texts: function(texts, do_lower_case),
-        input_signature=[tf.TensorSpec([None], tf.string)],
-        autograph=False,
-    )
 
 
 def placeholder_pattern() -> str:

@@ -56,7 +56,9 @@ class FeatureExtractor:
         self._tokenizer = tokenizer
         self._config = config
         spec = tf.TensorSpec([None, None], tf.int32)
-        self._compute = tf.function(self._hidden_states, input_signature=[spec] * 3)
+        self._compute = tf.function(
+            self._hidden_states, input_signature=[spec] * 3, autograph=False
+        )
 
     def _hidden_states(self, ids: Any, mask: Any, segments: Any) -> Any:
         """Returns the hidden states of the K layers to extract, float32 [B, K, S, H]."""

@@ -34,7 +34,7 @@ def shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: int) -> tf.data.Da
     with another global seed would read the later epochs in another order.
     """
 
-    @tf.function
+    @tf.function(autograph=False)
     def shuffled(dataset: Any) -> Any:
         # This sets the seed of this function's graph only.
         tf.compat.v1.set_random_seed(_GRAPH_SEED)
@@ -45,6 +45,9 @@ def shuffle(dataset: tf.data.Dataset, buffer_size: int, seed: int) -> tf.data.Da
     return shuffled.get_concrete_function(dataset)(dataset)
 
 
+# AutoGraph would convert the functions of the dataset first, which takes longer than
+# tracing them.
+@tf.autograph.experimental.do_not_convert
 def training_batches(
     paths: Sequence[str],
     sizes: Sizes,
@@ -173,6 +176,7 @@ def _rows_at_once(batch_size: int) -> int:
     return -(-_MASKED_AT_ONCE // batch_size) * batch_size
 
 
+@tf.autograph.experimental.do_not_convert
 def evaluation_batches(
     paths: Sequence[str],
     sizes: Sizes,

@@ -77,6 +77,9 @@ class TrainingOrder:
         return records
 
 
+# AutoGraph would convert the functions of the dataset first, which takes longer than
+# tracing them.
+@tf.autograph.experimental.do_not_convert
 def training_batches(
     records: RecordFile,
     order: TrainingOrder,
@@ -198,7 +201,8 @@ def compiled_forward(
 
 def _traced_once(function: Callable[[Any], Any], load: ToBatch) -> Any:
     indices = tf.TensorSpec([None], tf.int64)
-    outputs = tf.function(load).get_concrete_function(indices).structured_outputs
+    loading = tf.function(load, autograph=False).get_concrete_function(indices)
+    outputs = loading.structured_outputs
     batch = tf.nest.map_structure(
         lambda each: tf.TensorSpec(each.shape, each.dtype), outputs
     )
@@ -240,7 +244,7 @@ def predict(
 
     dataset = (
         tf.data.Dataset.range(-(-len(records) // batch_size))
-        .map(load_batch)
+        .map(tf.autograph.experimental.do_not_convert(load_batch))
         .prefetch(2)
     )
 

@@ -1,5 +1,6 @@
 """`WordPiece`: splits normalized text into tokens; words of over 200 characters are [UNK]."""
 
+import functools
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -34,14 +35,7 @@ class WordPiece(tf.Module):
         super().__init__()
         self._unk_id = unk_id
 
-        buffer = builder.build_fast_wordpiece_model(
-            _with_placeholders(tokens),
-            MAX_CHARACTERS,
-            "##",
-            tokens[unk_id],
-            False,
-            False,
-        )
+        buffer = _built_model(tuple(tokens), tokens[unk_id])
 
         # The graph holds the model once, with a limit of 200 bytes; the model with
         # another limit is computed from it.
@@ -91,6 +85,15 @@ class WordPiece(tf.Module):
         indices = tf.range(self._limit_position, self._limit_position + 4)[:, None]
         limit = tf.constant(np.frombuffer(struct.pack("<i", _MAX_BYTES), np.uint8))
         return tf.tensor_scatter_nd_update(self._model, indices, limit)
+
+
+# A run, its checkpoints and its export have tokenizers of the same vocabulary.
+@functools.lru_cache(maxsize=4)
+def _built_model(tokens: tuple[str, ...], unk_token: str) -> bytes:
+    """Returns the WordPiece model of a vocabulary; it takes about 0.1 seconds."""
+    return builder.build_fast_wordpiece_model(
+        _with_placeholders(tokens), MAX_CHARACTERS, "##", unk_token, False, False
+    )
 
 
 def _tokenize(texts: Any, model: Any) -> tuple[Any, Any, Any]:

@@ -132,7 +132,7 @@ class TensorFlowDevices(Devices):
             self.count = self.replicas // len(self.strategy.extended.worker_devices)
         platform = tf.config.list_logical_devices()[-1].device_type
         self.kind = f"tensorflow, {self.replicas} x {platform}"
-        self._sum = tf.function(self._sum_over_devices)
+        self._sum = tf.function(self._sum_over_devices, autograph=False)
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
         """Returns the scope of the strategy."""

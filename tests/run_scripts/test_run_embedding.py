@@ -149,7 +149,7 @@ def test_a_later_evaluation_has_the_loss_and_the_baselines_of_the_run():
     assert not [name for name in results_of("out") if "baseline" in name]
 
 
-@pytest.mark.medium
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_weights_and_baselines():
     flags = "--num_train_epochs=2 --gradient_accumulation_steps=2"
     train = f"{PAIRS} --do_train --do_eval {flags}"

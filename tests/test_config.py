@@ -49,7 +49,18 @@ def test_named_large_has_the_sizes_of_the_paper():
     assert large.attention == "causal"
     with refused(r"must be one of tiny, mini.*Received: 'huge'"):
         BertConfig.named("huge", 30522)
-    assert all(BertConfig.named(size, 10).head_size == 64 for size in SIZES)
+
+
+def test_the_smaller_sizes_are_the_released_ones():
+    """The table of google-research/bert has L and H; A is H / 64, and the feed-forward size 4H."""
+    configs = {size: BertConfig.named(size, 10) for size in SIZES}
+    sizes = {"tiny": (2, 128), "mini": (4, 256), "small": (4, 512), "medium": (8, 512)}
+    for name, (layers, hidden) in sizes.items():
+        assert configs[name].num_hidden_layers == layers
+        assert configs[name].hidden_size == hidden
+    for config in configs.values():
+        assert config.head_size == 64
+        assert config.intermediate_size == 4 * config.hidden_size
 
 
 @pytest.mark.parametrize("change", [{"attention": "causal"}, {"layer_norm_eps": 1e-5}])

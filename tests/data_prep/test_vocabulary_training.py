@@ -190,6 +190,12 @@ def test_max_characters_limits_the_covered_characters():
     assert len(learned.tokens) == 5000 and learned.missing >= 3890
 
 
+def test_the_first_of_equally_frequent_characters_is_covered():
+    config = VocabularyConfig(vocab_size=20, num_unused_tokens=0, max_characters=2)
+    tokens = learn({"b": 1, "a": 1, "c": 2}, config).tokens
+    assert {"a", "c"} <= set(tokens) and "b" not in tokens
+
+
 def test_a_character_that_occurs_only_in_rare_words_is_covered():
     counts = {**{f"word{index}": 100 for index in range(9)}, "xylem": 99}
     config = VocabularyConfig(vocab_size=150, num_unused_tokens=0, max_words=9)

@@ -44,8 +44,9 @@ _ARITHMETIC: dict[type, type[ast.operator]] = {
     ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult, ast.Pow: ast.Mult,
     ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr,
 }  # fmt: skip
-# A process of a test that hangs is noticed after this time, as a failure is.
-_TIMEOUT_SECS = 900
+# A test that hangs counts as a failure, after this time and three times the seconds
+# that the tests took in `measure`.
+_TIMEOUT_SECS = 300
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -379,7 +380,8 @@ def check(folder: pathlib.Path, seed: int, number: int) -> None:
         place = copies.get()
         try:
             names = tests[mutant.path][mutant.line]
-            row = _check_one(mutant, _in_order(names, tiers, shared), place)
+            ordered = _in_order(names, tiers, shared)
+            row = _check_one(mutant, ordered, tiers, place)
         finally:
             copies.put(place)
         with results.open("a", encoding="utf-8") as file:
@@ -433,7 +435,10 @@ def _copy_of_project(folder: pathlib.Path) -> pathlib.Path:
 
 
 def _check_one(
-    mutant: Mutant, tests: dict[str, list[str]], folder: pathlib.Path
+    mutant: Mutant,
+    tests: dict[str, list[str]],
+    tiers: dict[str, tuple[str, float]],
+    folder: pathlib.Path,
 ) -> dict[str, Any]:
     """Runs tests until one fails in a copy of the project with the change."""
     start = time.monotonic()
@@ -443,7 +448,8 @@ def _check_one(
     row = {"place": mutant.place, "tier": "", "test": ""}
     try:
         for tier, names in tests.items():
-            failed = _first_failure(names, folder) if names else ""
+            timeout = _TIMEOUT_SECS + 3 * sum(tiers[name][1] for name in names)
+            failed = _first_failure(names, folder, timeout) if names else ""
             if failed:
                 row |= {"tier": tier, "test": failed}
                 break
@@ -452,7 +458,7 @@ def _check_one(
     return {**row, "secs": time.monotonic() - start}
 
 
-def _first_failure(names: list[str], folder: pathlib.Path) -> str:
+def _first_failure(names: list[str], folder: pathlib.Path, timeout: float) -> str:
     """Returns the first of the tests that fails, or "" if all pass."""
     (folder / "names.txt").write_text("".join(f"{name}\n" for name in names))
     options = ["-x", "-q", "-p", "no:cacheprovider"]
@@ -468,7 +474,7 @@ def _first_failure(names: list[str], folder: pathlib.Path) -> str:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT_SECS,
+            timeout=timeout,
         )
     except subprocess.TimeoutExpired:
         return "a test that does not end"

@@ -1,5 +1,7 @@
 """Training skips and reports steps whose gradient is not finite."""
 
+from typing import ClassVar
+
 import keras
 import linear_runs as runs
 import numpy as np
@@ -175,6 +177,24 @@ def test_debug_nans_names_the_layer(tmp_path, objective, words):
     run = runs.make_trainer(tmp_path, objective, runtime)
     with refused(words):
         runs.train(run, batches_with_infinity(), describe=lambda origin: "file 7")
+
+
+class SeedsKept(runs.Regression):
+    """An objective that keeps the seeds of its calls."""
+
+    seeds: ClassVar[list] = []
+
+    def sums(self, batch, training, seed=None):
+        tf.py_function(lambda kept: self.seeds.append([*kept.numpy()]), [seed], [])
+        return super().sums(batch, training, seed)
+
+
+def test_debug_nans_computes_with_the_dropout_masks_of_the_step(tmp_path):
+    run = runs.make_trainer(tmp_path, SeedsKept, RuntimeConfig(debug_nans=True))
+    with refused("The gradient of step 1 is not finite"):
+        runs.train(run, batches_with_infinity(0))
+    assert len(SeedsKept.seeds) > 1
+    assert all(seed == SeedsKept.seeds[0] for seed in SeedsKept.seeds)
 
 
 def test_debug_nans_names_the_layer_of_a_bert_model():

@@ -125,8 +125,9 @@ class TensorFlowStepRunner:
             origin = _origin(batch)
             if is_bad:
                 features = without_origin(batch)
+                seed = self._seed(numbers[0], 0)  # an int32 gives another seed
                 cause = debug_nans.find_cause(
-                    self._objective, features, self._seed(step, 0), self._gradients_of
+                    self._objective, features, seed, self._gradients_of
                 )
 
         sums, counts, scalars = (

@@ -122,7 +122,8 @@ def test_a_run_learns_scores_and_writes_cosines():
 
     # A search has no loss of scores.
     search = "--test_file=beir/qrels/dev.tsv --do_predict --init_checkpoint=out"
-    run_well(MODULE, f"{SCORED} {search} --output_dir=search")
+    (searched,) = run_well(MODULE, f"{SCORED} {search} --output_dir=search")
+    assert searched.out.splitlines()[-1].startswith("Next: ")
     text = pathlib.Path("search/test_results.txt").read_text()
     assert "ndcg_at_10" in text and "loss" not in text
 

@@ -104,8 +104,8 @@ NOT_IN_RUNS = {
 }
 # The runs of `--all`; `--slow` executes the others too.
 FAST = ("released", "sparse")
-# Numbers of devices and of accumulation steps, of runs whose result must be the same.
-LAYOUTS = {"whole": [(8, 1)], "1x2": [(2, 2), (8, 2)]}
+# A run, and the numbers of devices and of accumulation steps of a run with its result.
+LAYOUTS = [("1x2", (8, 2)), ("1x2", (2, 2)), ("whole", (8, 1))]
 MOVES = [("tensorflow", "jax"), ("jax", "tensorflow")]
 
 
@@ -135,7 +135,8 @@ def stopped(folder, name, steps, **settings):
 def folder(request, tmp_path_factory):
     """A folder with the runs of all tests but those of kills, in few processes."""
     folder = tmp_path_factory.mktemp("engine")
-    names = RUNS if request.config.option.tier == "slow" else FAST
+    is_slow = request.config.option.tier == "slow"
+    names, layouts = (RUNS, LAYOUTS) if is_slow else (FAST, LAYOUTS[:1])
 
     def specs(backend):
         for name in names:
@@ -168,7 +169,7 @@ def folder(request, tmp_path_factory):
                 stopped(folder, "stopped", 5),
                 stopped(folder, "stopped", 12),
                 divided(folder, 1, 2),
-                *(divided(folder, *each) for rows in LAYOUTS.values() for each in rows),
+                *(divided(folder, *each) for _, each in layouts),
             ],
         ),
         backend_runs.start("tensorflow", [moved(folder, "jax", 12)]),
@@ -211,7 +212,11 @@ def test_twelve_steps_are_those_of_tensorflow(folder, name):
 
 @pytest.mark.medium
 @pytest.mark.parametrize(
-    ("one", "layout"), [(name, each) for name in LAYOUTS for each in LAYOUTS[name]]
+    ("one", "layout"),
+    [
+        LAYOUTS[0],
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in LAYOUTS[1:]),
+    ],
 )
 def test_dropout_does_not_depend_on_the_number_of_devices(folder, one, layout):
     expected, found = folder / one, folder / "{}x{}".format(*layout)

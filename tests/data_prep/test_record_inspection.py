@@ -179,7 +179,6 @@ def test_both_ways_of_rounding_are_accepted_but_not_both_in_the_same_records(
     assert both.unexpected == {"predictions for each length"}
 
 
-@pytest.mark.slow
 def test_the_exit_code_shows_whether_the_records_are_as_expected(
     tmp_path, vocab_file, released_instances
 ):
@@ -192,6 +191,7 @@ def test_the_exit_code_shows_whether_the_records_are_as_expected(
         f"{flags}/none",
     )
     assert good.code == 0 and "[MASK=" in good.out, good.err
+    assert good.out.count("\n  B is ") == 3
     assert wrong.code == 1 and "NOT as expected: [MASK]" in wrong.out
     assert_refused(missing, "No record file matches")
 

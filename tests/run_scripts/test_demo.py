@@ -1,7 +1,7 @@
 """demo.py: refused flags, and each page in a browser."""
 
 import contextlib
-import importlib
+import importlib.util
 import os
 import re
 import shutil
@@ -32,6 +32,14 @@ def free_port():
         return server.getsockname()[1]
 
 
+def test_what_is_absent_is_named(here):
+    (model,) = run_main(DEMO, ["--model=absent"])
+    assert_refused(model, "There is no file or folder 'absent'")
+    if importlib.util.find_spec("gradio") is None:
+        (package,) = run_main(DEMO, ["--model=."])
+        assert_refused(package, "pip install 'bert-tf[demo]'")
+
+
 @pytest.mark.medium
 def test_bad_input(here):
     pytest.importorskip("gradio", exc_type=ImportError)
@@ -40,7 +48,6 @@ def test_bad_input(here):
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = str(server.getsockname()[1])
         cases = [
-            ("--model=absent", "There is no file or folder 'absent'"),
             (f"--port={free_port()}", "damaged"),
             (f"--port={used}", used, "in use. Give another --port"),
             ("--port=70000", "--port=70000"),

@@ -80,7 +80,6 @@ def losses_of(folder):
     return [row for row in rows if row["kind"] == "train"]
 
 
-@pytest.mark.medium
 def test_a_student_is_built_from_layers_and_learns_from_cached_logits():
     first, resumed = run_well(
         CLASSIFIER, f"{WITH_TEXTS} --stop_at_step=2", f"{WITH_TEXTS} --stop_at_step=4"

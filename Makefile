@@ -5,9 +5,9 @@ quickstart:
 	bash run_scripts/quickstart.sh
 smoke:
 	bash run_scripts/quickstart.sh --smoke
-test: # lint, types and the fast tests: 10 minutes on 2 cores
+test: # lint, types and the fast tests: 9 minutes on 2 cores
 	bash run_scripts/test.sh
-test-all: # all tests except the slow ones: 19 minutes
+test-all: # all tests except the slow ones: 21 minutes
 	bash run_scripts/test.sh --all
 test-slow: # all tests: 110 minutes
 	bash run_scripts/test.sh --slow

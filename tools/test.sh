@@ -74,7 +74,7 @@ ENGINE=(tests/training/test_runs.py tests/training/test_bad_steps.py
     tests/training/test_reports.py tests/training/test_library_use.py)
 
 announce() {
-    echo "After the installation: $1 (on 2 cores of an AMD EPYC)." >&2
+    echo "After the installation: $1 (on 2 cores)." >&2
 }
 
 run_tests() {
@@ -82,8 +82,8 @@ run_tests() {
 }
 
 case "$*" in
-"") announce "lint, types, words and the fast tests, about 10 minutes" ;;
---all) announce "lint, types, words, and all tests except the slow ones, about 19 minutes" ;;
+"") announce "lint, types, words and the fast tests, about 9 minutes" ;;
+--all) announce "lint, types, words, and all tests except the slow ones, about 21 minutes" ;;
 --slow) announce "lint, types, words and all tests, about 110 minutes" ;;
 esac
 

@@ -125,9 +125,8 @@ class TensorFlowStepRunner:
             origin = _origin(batch)
             if is_bad:
                 features = without_origin(batch)
-                seed = self._seed(numbers[0], 0)  # an int32 gives another seed
                 cause = debug_nans.find_cause(
-                    self._objective, features, seed, self._gradients_of
+                    self._objective, features, self._seed(step, 0), self._gradients_of
                 )
 
         sums, counts, scalars = (
@@ -282,6 +281,7 @@ class TensorFlowStepRunner:
 
     def _seed(self, step: Any, replica: Any) -> Any:
         fold_in = tf.random.experimental.stateless_fold_in
+        step = tf.cast(step, tf.int64)  # an int32 gives another seed
         return fold_in(fold_in((self._config.seed, 0), step), replica)
 
     def _accumulate_gradients(

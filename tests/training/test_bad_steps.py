@@ -1,5 +1,6 @@
 """Training skips and reports steps whose gradient is not finite."""
 
+import importlib
 from typing import ClassVar
 
 import keras
@@ -185,7 +186,13 @@ class SeedsKept(runs.Regression):
     seeds: ClassVar[list] = []
 
     def sums(self, batch, training, seed=None):
-        tf.py_function(lambda kept: self.seeds.append([*kept.numpy()]), [seed], [])
+        def keep(value):
+            self.seeds.append(np.asarray(value).tolist())
+
+        if keras.backend.backend() == "jax":
+            importlib.import_module("jax").debug.callback(keep, seed)
+        else:
+            tf.py_function(keep, [seed], [])
         return super().sums(batch, training, seed)
 
 

@@ -108,6 +108,10 @@ class LocalRunner(Runner):
         if self._pool is not None:
             for process in list((self._pool._processes or {}).values()):
                 process.kill()
+            # A process may have sent only a part of a large result. The thread that
+            # reads results waits for the rest until the pipe has no writer.
+            results: Any = self._pool._result_queue
+            results._writer.close()
             self._pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise WorkerKilledError(

@@ -43,6 +43,34 @@ if __name__ == "__main__":
 """
 
 
+# Ends the `with` statement when a worker has sent a part of a large result.
+PART_OF_A_RESULT = """
+import gc, multiprocessing, threading
+from multiprocessing import connection
+from bert_tf.record_jobs.local import LocalRunner
+
+receive, begun = connection.Connection._recv, threading.Event()
+
+def receive_from_killed(pipe, size):
+    if size >= 1 << 20:
+        workers = [process.sentinel for process in multiprocessing.active_children()]
+        begun.set()
+        while workers:
+            workers = list(set(workers) - set(connection.wait(workers)))
+    return receive(pipe, size)
+
+connection.Connection._recv = receive_from_killed
+with LocalRunner(2, set_up=gc.disable) as runner:
+    runner.submit(bytes, 1 << 20)
+    begun.wait()
+"""
+
+
+def test_workers_can_be_killed_while_they_send_a_result():
+    command = [sys.executable, "-c", PART_OF_A_RESULT]
+    subprocess.run(command, cwd=ROOT, timeout=60, check=True)
+
+
 @pytest.mark.slow
 def test_two_workers_write_the_same_bytes(job, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "_BYTES_PER_WORKER", 1)

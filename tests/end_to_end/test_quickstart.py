@@ -52,9 +52,11 @@ def finish(folder):
 def test_quickstart_resumes_after_an_interrupt_and_skips_complete_stages(tmp_path):
     saved = tmp_path / "smoke/pretrained/checkpoints"
     with open(tmp_path / "first_log", "w") as log:
-        process = start(tmp_path, log)
+        process, deadline = start(tmp_path, log), time.monotonic() + 600
         while not (saved.exists() and list(saved.glob("step-*"))):
             assert process.poll() is None, (tmp_path / "first_log").read_text()[-3000:]
+            if time.monotonic() > deadline:
+                os.killpg(process.pid, signal.SIGKILL)
             time.sleep(0.2)
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(timeout=60) == 130

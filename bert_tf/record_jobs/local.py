@@ -111,7 +111,8 @@ class LocalRunner(Runner):
             # A process may have sent only a part of a large result. The thread that
             # reads results waits for the rest until the pipe has no writer.
             results: Any = self._pool._result_queue
-            results._writer.close()
+            if results is not None:  # `with` statements with one runner can be nested
+                results._writer.close()
             self._pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise WorkerKilledError(

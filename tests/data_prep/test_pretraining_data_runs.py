@@ -60,7 +60,7 @@ def receive_from_killed(pipe, size):
     return receive(pipe, size)
 
 connection.Connection._recv = receive_from_killed
-with LocalRunner(2, set_up=gc.disable) as runner:
+with LocalRunner(2, set_up=gc.disable) as runner, runner:  # as `create_records` does
     runner.submit(bytes, 1 << 20)
     begun.wait()
 """

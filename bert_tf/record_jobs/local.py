@@ -105,14 +105,14 @@ class LocalRunner(Runner):
         return self.submit(function, *arguments)()
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
-        if self._pool is not None:
-            for process in list((self._pool._processes or {}).values()):
+        # `with` statements with one runner can be nested: the first exit ends the pool.
+        if self._pool is not None and self._pool._processes is not None:
+            for process in list(self._pool._processes.values()):
                 process.kill()
             # A process may have sent only a part of a large result. The thread that
             # reads results waits for the rest until the pipe has no writer.
             results: Any = self._pool._result_queue
-            if results is not None:  # `with` statements with one runner can be nested
-                results._writer.close()
+            results._writer.close()
             self._pool.shutdown(cancel_futures=True)
         if isinstance(error, BrokenProcessPool):
             raise WorkerKilledError(

@@ -55,8 +55,8 @@ def receive_from_killed(pipe, size):
     if size >= 1 << 20:
         workers = [process.sentinel for process in multiprocessing.active_children()]
         begun.set()
-        while workers:
-            workers = list(set(workers) - set(connection.wait(workers)))
+        for worker in workers:
+            connection.wait([worker])
     return receive(pipe, size)
 
 connection.Connection._recv = receive_from_killed

@@ -182,8 +182,9 @@ _IS_RECORDING = [False]
 _FORBIDDEN = ("open", "import", "exec", "compile", "os.", "subprocess.", "pickle.")
 
 
-def record_events(event, arguments):
-    if _IS_RECORDING[0] and event.startswith(_FORBIDDEN):
+def record_events(event, arguments, is_recording=_IS_RECORDING):
+    # The hook is called after Python, when it ends, has set the names of this module to None.
+    if is_recording[0] and event.startswith(_FORBIDDEN):
         _EVENTS.append((event, str(arguments)))
 
 

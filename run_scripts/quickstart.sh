@@ -2,7 +2,7 @@
 # Creates a virtual environment in .venv and runs run_scripts/quickstart.py in it: the complete
 # workflow from raw text to predictions.
 #
-#   bash run_scripts/quickstart.sh              about 8 minutes on 2 cores
+#   bash run_scripts/quickstart.sh              8 to 12 minutes on 2 cores
 #   bash run_scripts/quickstart.sh --smoke      a small version, about 2 minutes
 #
 # Completed stages are skipped, and an interrupted run resumes when it is started again. The results

@@ -9,7 +9,7 @@ test: # lint, types and the fast tests: 9 minutes on 2 cores
 	bash run_scripts/test.sh
 test-all: # all tests except the slow ones: 21 minutes
 	bash run_scripts/test.sh --all
-test-slow: # all tests: 90 minutes
+test-slow: # all tests: 75 to 90 minutes
 	bash run_scripts/test.sh --slow
 lint:
 	.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/python -m mypy && .venv/bin/python tools/check_words.py

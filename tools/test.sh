@@ -84,7 +84,7 @@ run_tests() {
 case "$*" in
 "") announce "lint, types, words and the fast tests, about 9 minutes" ;;
 --all) announce "lint, types, words, and all tests except the slow ones, about 21 minutes" ;;
---slow) announce "lint, types, words and all tests, about 90 minutes" ;;
+--slow) announce "lint, types, words and all tests, 75 to 90 minutes" ;;
 esac
 
 # The packages that the tests need.
